@@ -16,7 +16,7 @@ from aliquot.api.encoding import PIECE_BYTES, AnswerTooLarge, ValueCount, answer
 from aliquot.api.graphql.query_cost import weigh
 from aliquot.api.graphql.sockets import TOO_LARGE
 from aliquot.api.middleware import ResponseChunking
-from aliquot.cli.listener import HeaderTimeoutHttp, PingedWebSocket
+from aliquot.api.protocols import HeaderTimeoutHttp, PingedWebSocket
 from aliquot_schema.graphql.schema import build_schema
 from api_server import ApiServer, Stage, api_server, closing_code, listening, on_stage, send, sign_in
 

@@ -16,7 +16,7 @@ from aliquot.api.graphql.documents import Document, Documents
 from aliquot.api.graphql.sockets import TOO_MANY_SOCKETS
 from aliquot.api.limits import Limits
 from aliquot.api.middleware import BODY_BYTES_PER_S_MIN
-from aliquot.cli.listener import HeaderTimeoutHttp
+from aliquot.api.protocols import HeaderTimeoutHttp
 from aliquot_schema.graphql.schema import build_schema
 from api_attacks import TEXTS
 from api_server import (

@@ -3,12 +3,16 @@
 import asyncio
 import logging
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
 from aliquot.api.limits import Limits
+from aliquot.api.protocols import REST_BYTES_MAX, HeaderTimeoutHttp
 from aliquot.service.metrics.log_context import LINES_PER_MINUTE, LineRate, RateLimited
-from api_server import ApiServer, Stage, api_server, on_stage
+from api_server import ApiServer, Stage, api_server, listening, on_stage
 from oidc_server import oidc_server
 
 pytestmark = pytest.mark.anyio
@@ -17,6 +21,7 @@ UPGRADE = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     "Sec-WebSocket-Version: 13"
 )
+WAIT_S = 60
 FLOOD = 3 * LINES_PER_MINUTE
 
 
@@ -136,3 +141,58 @@ async def test_errors_suggest_no_names_when_introspection_is_disabled(
     async with api_server(introspection=introspection) as server:
         errors = (await server.post(query, **variables))["errors"]
         assert ("Did you mean" in str(errors)) is introspection
+
+
+class HastyHttp(HeaderTimeoutHttp):
+    rest_s = 0.2
+
+
+REFUSED_HEAD = b"POST /graphql HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+
+
+@asynccontextmanager
+async def refused(head: bytes, **options: Any) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection whose request was answered with 401 before its body."""
+    stage = Stage()
+    async with listening(stage, lifespan="off", http=HastyHttp, **options) as port, on_stage(stage, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(REFUSED_HEAD + head + b"\r\n\r\n")
+        assert (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), WAIT_S)).startswith(b"HTTP/1.1 401")
+        yield reader, writer
+        writer.close()
+
+
+async def test_an_endless_body_is_not_read_on_after_a_refusal() -> None:
+    async with refused(b"Transfer-Encoding: chunked") as (_, writer):
+        with pytest.raises(ConnectionError):
+            await _send_chunks(writer, 4 * REST_BYTES_MAX)
+
+
+async def test_a_body_that_stalls_after_a_refusal_ends_its_connection() -> None:
+    async with refused(b"Content-Length: 100") as (reader, writer):
+        writer.write(b"{")
+        with suppress(ConnectionError):
+            await asyncio.wait_for(_read_to_end(reader), WAIT_S)
+
+
+async def test_a_connection_goes_on_after_a_refused_body_and_ends_when_it_is_idle() -> None:
+    async with refused(b"Content-Length: 20", timeout_keep_alive=1) as (reader, writer):
+        writer.write(b"{" * 10)
+        await writer.drain()
+        writer.write(b"}" * 10 + b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b"HTTP/1.1 200" in await asyncio.wait_for(reader.readuntil(b'{"ok":true}'), WAIT_S)
+    async with refused(b"Content-Length: 20", timeout_keep_alive=1) as (reader, writer):
+        writer.write(b"{" * 20)
+        await asyncio.wait_for(_read_to_end(reader), WAIT_S)
+
+
+async def _send_chunks(writer: asyncio.StreamWriter, bytes_max: int) -> None:
+    chunk = b"100000\r\n" + bytes(2**20) + b"\r\n"
+    for _ in range(bytes_max // len(chunk)):
+        writer.write(chunk)
+        await writer.drain()
+
+
+async def _read_to_end(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass

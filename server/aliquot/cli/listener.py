@@ -1,7 +1,4 @@
-"""HTTP listener: the uvicorn server with header and read timeouts, and a TLS certificate that is reloaded on renewal.
-
-A client that takes too long to send its headers, or to read its answer, is disconnected.
-"""
+"""HTTP listener: the uvicorn server, and a TLS certificate that is reloaded on renewal."""
 
 import asyncio
 import logging
@@ -12,123 +9,19 @@ import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Final
 
 import uvicorn
 from typing_extensions import override
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from aliquot.api.limits import Limits
-from aliquot.api.session_streams import PAUSE_S_MAX
+from aliquot.api.protocols import HeaderTimeoutHttp, PingedWebSocket
 from aliquot.app.composition import Server
 from aliquot.errors import ConfigurationError
 from aliquot.settings import Settings
 
-log: Final = logging.getLogger("aliquot.api")
-
-HEADERS_S: Final = 20.0
-"""Time from the connection, or from the first byte of a request, to the end of the headers."""
 KEEP_ALIVE_S: Final = 75
 """How long a connection without a request stays open. Clients close theirs earlier (httpx after 5 s, browsers after a
 minute or less): were the two times equal, a request could meet the server's close and be lost."""
-
-
-class HeaderTimeoutHttp(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, whose own timeout applies only between requests, with timeouts within one."""
-
-    headers_s = HEADERS_S
-    unread_s = Limits().slow_client_s
-    _headers_timer: asyncio.TimerHandle | None = None
-    _read_timer: asyncio.TimerHandle | None = None
-
-    @override
-    def connection_made(self, transport: Any) -> None:
-        """Start the header timeout."""
-        super().connection_made(transport)
-        self._start_headers_timer()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timeouts."""
-        self._stop_headers_timer()
-        self._stop_read_timer()
-        super().connection_lost(exc)
-
-    @override
-    def on_message_begin(self) -> None:
-        """Restart the header timeout for this request."""
-        self._stop_headers_timer()
-        self._start_headers_timer()
-        super().on_message_begin()
-
-    @override
-    def on_headers_complete(self) -> None:
-        """Stop the header timeout."""
-        self._stop_headers_timer()
-        super().on_headers_complete()
-
-    @override
-    def pause_writing(self) -> None:
-        """Start the read timeout: the client has not read what was sent."""
-        super().pause_writing()
-        self._stop_read_timer()
-        self._read_timer = self.loop.call_later(self.unread_s, self._disconnect)
-
-    @override
-    def resume_writing(self) -> None:
-        """Stop the read timeout."""
-        self._stop_read_timer()
-        super().resume_writing()
-
-    def _disconnect(self) -> None:
-        log.info("disconnected a client that did not read its answer for %g s", self.unread_s)
-        self.transport.abort()  # close() would wait until the client has read the buffer
-
-    def _stop_read_timer(self) -> None:
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-            self._read_timer = None
-
-    def _start_headers_timer(self) -> None:
-        self._headers_timer = self.loop.call_later(self.headers_s, self.transport.abort)
-
-    def _stop_headers_timer(self) -> None:
-        if self._headers_timer is not None:
-            self._headers_timer.cancel()
-            self._headers_timer = None
-
-
-class PingedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol; a peer whose messages the server has not read yet is not closed for a late pong."""
-
-    _received_s = 0.0
-
-    @override
-    def data_received(self, data: bytes) -> None:
-        """Note the time: what arrives proves that the peer is alive, though its pong may be later in it."""
-        self._received_s = self.loop.time()
-        super().data_received(data)
-
-    @override
-    def keepalive_timeout(self) -> None:
-        """Wait longer while messages precede the pong; otherwise close."""
-        pong_s = self.ping_timeout or 0.0
-        if self.loop.time() - self._received_s < (PAUSE_S_MAX if self.read_paused else pong_s):
-            self.pong_timer = self.loop.call_later(pong_s, self.keepalive_timeout)
-            return
-        super().keepalive_timeout()
-        self.disconnected = True
-        self.writable.set()
-        self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006})
-
-    @override
-    def on_task_complete(self, task: asyncio.Task[None]) -> None:
-        """Drop a connection whose peer does not read the end: `close` waits for it without limit."""
-        super().on_task_complete(task)
-        self.loop.call_later(2 * self.close_timeout, self.transport.abort)
-
-
 RELOAD_S: Final = 2.0
 """Interval at which the files are checked for changes."""
 tls_log: Final = logging.getLogger("aliquot.tls")
