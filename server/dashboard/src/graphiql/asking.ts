@@ -1,3 +1,5 @@
+import { Kind, parse, type DocumentNode } from "graphql";
+
 /** The data of the server's answer to a document; null if a non-null part was refused. */
 export async function ask(query: string, variables: unknown = {}): Promise<unknown> {
   const answer = await fetch("/graphql", {
@@ -7,4 +9,23 @@ export async function ask(query: string, variables: unknown = {}): Promise<unkno
   });
   const { data } = (await answer.json()) as { data?: unknown };
   return data;
+}
+
+/**
+ * A request and its document, as GraphiQL would send them with what it has not learned yet: it reads the query a moment
+ * after a change, and until then names an operation of the earlier one.
+ */
+export function upToDate<Asked extends { query: string; operationName?: string | null }>(
+  asked: Asked,
+): { readonly asked: Asked; readonly documentAST?: DocumentNode } {
+  let documentAST: DocumentNode;
+  try {
+    documentAST = parse(asked.query);
+  } catch {
+    return { asked }; // the server says what is wrong
+  }
+  const isNamed = documentAST.definitions.some(
+    (one) => one.kind === Kind.OPERATION_DEFINITION && one.name?.value === asked.operationName,
+  );
+  return { asked: isNamed ? asked : { ...asked, operationName: null }, documentAST };
 }

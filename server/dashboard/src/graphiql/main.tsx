@@ -8,18 +8,22 @@ import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
 import { createClient } from "graphql-ws";
 import { createRoot, type Root } from "react-dom/client";
 import { user } from "../api/presence";
-import { ask } from "./asking";
+import { ask, upToDate } from "./asking";
 import { ExamplesIcon, ExamplesPane } from "./ExamplesPane";
 import { FIRST } from "./examples";
 import { filled } from "./filling";
 import { listTabs } from "./tabs";
 
 const url = `${location.origin}/graphql`;
-const fetcher = createGraphiQLFetcher({
+const send = createGraphiQLFetcher({
   url,
   // While the server restarts, no connection is opened at all, which graphql-ws does not retry by itself.
   wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5, shouldRetry: () => true }),
 });
+const fetcher: typeof send = (given, options) => {
+  const { asked, ...document } = upToDate(given);
+  return send(asked, { ...options, ...document });
+};
 // GraphiQL stores its tabs between visits; on the first, the variables editor does not take them from the tab.
 const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
 // A narrow menu leaves more room for documents. The width is stored when it is changed.
