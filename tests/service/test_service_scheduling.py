@@ -40,10 +40,11 @@ async def ran(on: Stage, seconds: float, **more: object) -> SessionId:
     ("took_s", "is_idle", "is_woken", "expected"),
     [
         (0.002, False, True, (0.0, 0.0)),
-        (0.002, True, True, (0.002, 0.006)),
+        (0.002, True, True, (0.002, 0.048)),
         (0.01, False, False, (0.0, 0.0)),
         (0.01, False, True, (0.01, 0.0)),
-        (0.01, True, False, (0.01, 0.03)),
+        (0.01, True, False, (0.01, 0.04)),
+        (0.02, True, False, (0.02, 0.06)),
         (0.15, True, True, (0.15, 0.05)),
         (0.3, True, False, (0.3, 0.0)),
         (600.0, True, True, (2.0, 0.0)),

@@ -45,6 +45,8 @@ SHORT_S: Final = 0.002
 """Passes up to this duration are not followed by a back-off."""
 IDLE_FACTOR: Final = 4
 """Back-off after a pass that placed nothing, as a multiple of its duration."""
+IDLE_S_MIN: Final = 0.05
+"""Of this back-off: too short to be noticed, and one client that submits without a pause causes far fewer passes."""
 IDLE_S_MAX: Final = 0.2
 BUSY_S_MAX: Final = 2.0
 AGENTS_FACTOR: Final = 9
@@ -107,8 +109,8 @@ class PassCounts(Struct, frozen=True, kw_only=True):
 def backoff_s(took_s: float, *, is_idle: bool, is_woken: bool) -> tuple[float, float]:
     """Back-off after a pass, in seconds: a fixed part, then a part that any event but a submission ends early.
 
-    After a pass that placed nothing: 4 times its duration, at most 200 ms, and its duration in any case, which is the
-    fixed part. After another pass: its duration, if the next pass is due already and this one was not short.
+    After a pass that placed nothing: 4 times its duration, 50 to 200 ms, and its duration in any case: the fixed
+    part. After another pass: its duration, if the next pass is due already and this one was not short.
 
     A duration counts as at most 2 s: a pass that waited for the database through an outage, or on a machine that was
     suspended, says nothing about the load.
@@ -116,7 +118,7 @@ def backoff_s(took_s: float, *, is_idle: bool, is_woken: bool) -> tuple[float, f
     took_s = min(took_s, BUSY_S_MAX)
     if not is_idle and (took_s <= SHORT_S or not is_woken):
         return 0.0, 0.0
-    early_s = min((IDLE_FACTOR - 1) * took_s, IDLE_S_MAX - took_s) if is_idle else 0.0
+    early_s = min(max(IDLE_FACTOR * took_s, IDLE_S_MIN), IDLE_S_MAX) - took_s if is_idle else 0.0
     return took_s, max(0.0, early_s)
 
 
