@@ -100,6 +100,19 @@ def test_an_invalid_cell_is_an_error_of_its_own_row_only() -> None:
     ]
 
 
+def test_a_time_that_the_clocks_skip_is_an_error_of_its_row() -> None:
+    rows = ["2027-03-28 02:30,2027-03-28 05:00", "2027-03-27 22:00,2027-03-28 02:30", "2027-03-28,2027-03-29"]
+    missing = "2027-03-28 02:30 does not exist, the clocks go forward then; write another time"
+    assert windows(read("\n".join(["start,end", *rows]))) == [
+        (2, f"start: {missing}"),
+        (3, f"end: {missing}"),
+        (4, "27 23:00", "28 22:00", None),
+    ]
+    assert windows(read("date,start,end\n2027-03-27,22:00,02:30")) == [(2, f"end: {missing}")]
+    midnight = read("start,end\n2026-09-06,2026-09-06 09:00", zone="America/Santiago")  # the day begins at 01:00
+    assert windows(midnight) == [(2, "06 04:00", "06 12:00", None)]
+
+
 def calendar(*events: str) -> str:
     return f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{''.join(events)}END:VCALENDAR\n".replace("\n", "\r\n")
 

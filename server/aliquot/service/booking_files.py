@@ -171,6 +171,8 @@ def _asked(values: Mapping[str, Any], number: int, zone: ZoneInfo) -> NewBooking
     ends_at = _moment(values.get("end"), "end", zone, day=day)
     if day is not None and ends_at <= starts_at and _is_clock(values.get("end")):
         ends_at = _later(ends_at, timedelta(days=1), "end")  # over midnight
+    _check_exists(starts_at, "start")
+    _check_exists(ends_at, "end")
     return NewBooking(
         name=_text(values.get("name")) or f"row-{number}",
         starts_at=starts_at,
@@ -226,6 +228,15 @@ def _later(at: datetime, by: timedelta, column: str, *, is_elapsed: bool = False
         return at.astimezone(UTC) + by if is_elapsed else at + by
     except OverflowError:
         raise _RowError(f"{column}: it is not within the years 1 to {MAXYEAR}; correct the date or duration") from None
+
+
+def _check_exists(at: datetime, column: str) -> None:
+    """Refuse a time that the clocks of its zone skip. A day whose midnight they skip begins when they go on."""
+    if at.time() == time.min:
+        return
+    shown = at.astimezone(UTC).astimezone(at.tzinfo)
+    if shown.replace(tzinfo=None) != at.replace(tzinfo=None):
+        raise _RowError(f"{column}: {at:%Y-%m-%d %H:%M} does not exist, the clocks go forward then; write another time")
 
 
 def _is_clock(cell: Any) -> bool:
