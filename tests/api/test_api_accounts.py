@@ -166,6 +166,30 @@ async def test_the_sign_in_page_takes_a_key(server: ApiServer) -> None:
         assert (await client.post("/login", data={"key": secret}, headers=foreign)).status_code == 403
 
 
+async def test_the_sign_in_page_leads_back_to_the_page_that_needed_it(server: ApiServer) -> None:
+    async with browser(server) as client:
+        page = await client.get("/login", params={"next": "/sessions/ses_1/apps/lab?next=%2Ftree"})
+        address = "/login?next=%2Fsessions%2Fses_1%2Fapps%2Flab%3Fnext%3D%252Ftree"
+        assert f'action="{address}"' in page.text
+        assert f'action="{address}"' in (await client.post(address, data={"key": "wrong"})).text
+        await new_user(server, "bob")
+        _, secret = await new_key(server, "bob")
+        signed_in = await client.post(address, data={"key": secret})
+        # A page, not a redirect: an app's origin is not allowed by `form-action`.
+        assert (signed_in.status_code, "set-cookie" in signed_in.headers) == (200, True)
+        assert signed_in.headers["refresh"] == "0;url=/sessions/ses_1/apps/lab?next=%2Ftree"
+
+
+@pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil", "/a\r\nb", "", "/" + "a" * 3000])
+async def test_the_sign_in_page_leads_to_no_other_site(server: ApiServer, path: str) -> None:
+    await new_user(server, "bob")
+    _, secret = await new_key(server, "bob")
+    async with browser(server) as client:
+        assert 'action="/login"' in (await client.get("/login", params={"next": path})).text
+        signed_in = await client.post("/login", params={"next": path}, data={"key": secret})
+        assert (signed_in.status_code, signed_in.headers["location"]) == (303, "/")
+
+
 async def test_a_cookie_cannot_be_moved_to_another_key(server: ApiServer) -> None:
     await new_user(server, "bob")
     mine, secret = await new_key(server, "bob")

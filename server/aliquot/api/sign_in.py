@@ -1,10 +1,11 @@
 """Browser sign-in and sign-out: a one-time code, a key or an identity provider's sign-in becomes a cookie, which
 signing out ends."""
 
+import re
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -28,13 +29,15 @@ RETURN_PATH: Final = "/login/provider/return"
 _BEGUN: Final = "aliquot_sign_in"
 _BEGUN_S: Final = 600
 _NEXT: Final = "next"
+_OWN_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,2000}")
+"""A path of this server, in printable ASCII without backslashes."""
 FORM_BYTES_MAX: Final = 64 * 1024
 _FIELD: Final = "key"
 _WAS_USED: Final = "used"
 _USED: Final = "This address has been used, or is older than 15 minutes. `aliquot open` prints a new one."
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 _FORM: Final = Markup(
-    f'<form method="post" action="{LOGIN_PATH}"><p><label>Key <input type="password" name="{_FIELD}" required '
+    f'<form method="post" action="{{}}"><p><label>Key <input type="password" name="{_FIELD}" required '
     'autofocus autocomplete="current-password" size="60"></label> <button>Sign in</button></p></form>'
 )
 _PROVIDER: Final = Markup('<p><a href="{}">Sign in with {}</a></p>')
@@ -43,7 +46,8 @@ _PROVIDER: Final = Markup('<p><a href="{}">Sign in with {}</a></p>')
 class SignIn:
     """`GET /login?code=...` redeems a code, `GET /login` shows a form that is sent to `POST /login`, and `POST
     /login-code` makes a code for the holder of a token or key. `GET /login/provider` leads to the identity provider,
-    which leads back to `/login/provider/return`. `POST /logout` ends the sign-in.
+    which leads back to `/login/provider/return`. `POST /logout` ends the sign-in. `next` in the query of the form and
+    of `/login/provider` is the page of this server to show afterwards.
 
     Args:
         provider: None = no identity provider is configured.
@@ -72,7 +76,7 @@ class SignIn:
         show the form. A code that was used leads to the page of a browser that is signed in, else to the form."""
         code = request.query_params.get("code")
         if code is None or request.method == "HEAD":  # link checkers and chat programs look at addresses ahead
-            return self._form(_USED if _WAS_USED in request.query_params else "", status=200)
+            return self._form(request, _USED if _WAS_USED in request.query_params else "", status=200)
         try:
             return _signed_in(request, self._auth.redeem(code))
         except Unauthenticated:
@@ -90,12 +94,13 @@ class SignIn:
         """Sign in with the key from the form. `OriginCheck` has rejected forms of other sites."""
         key = await _form_key(request)
         if key is None:
-            return self._form("The request is not this form, or is too large. Enter a key and try again.", status=400)
+            refused = "The request is not this form, or is too large. Enter a key and try again."
+            return self._form(request, refused, status=400)
         await self._auth.resolve(f"Bearer {key}")
         try:
-            return _signed_in(request, self._auth.cookie_for(key))
+            return _signed_in(request, self._auth.cookie_for(key), next_path=_next_path(request))
         except Unauthenticated as error:
-            return self._form(error.message, status=401)
+            return self._form(request, error.message, status=401)
 
     async def login_code(self, request: Request) -> Response:
         """Make a code. Needs a token or key: a cookie cannot multiply itself."""
@@ -121,11 +126,10 @@ class SignIn:
 
     async def _leave(self, provider: "CodeFlow", request: Request) -> Response:
         """Lead to the identity provider."""
-        next_path = request.query_params.get(_NEXT, "/")
         try:
-            start = await provider.begin(redirect_uri=_return_address(request), next_path=next_path)
+            start = await provider.begin(redirect_uri=_return_address(request), next_path=_next_path(request))
         except Unauthenticated as error:
-            return self._form(error.message, status=503)
+            return self._form(request, error.message, status=503)
         response = RedirectResponse(start.address, status_code=303, headers={"cache-control": "no-store"})
         # Lax, as the provider's page leads back from another site.
         response.set_cookie(
@@ -146,22 +150,22 @@ class SignIn:
             found = await provider.finish(request.query_params, cookie=cookie, redirect_uri=_return_address(request))
             own = self._auth.cookie_of(found.key_id)
         except (Unauthenticated, Unavailable) as error:
-            response: Response = self._form(error.message, status=401)
+            response: Response = self._form(request, error.message, status=401)
         else:
             # Not a redirect: a strict cookie is not sent along a chain of redirects that another site began.
-            link = PARAGRAPH.format(Markup('You are signed in. <a href="{}">Continue</a>').format(found.next_path))
-            headers = {"refresh": f"0;url={found.next_path}", "content-security-policy": _POLICY}
-            response = _with_cookie(HTMLResponse(document(link), headers=headers), own, request)
+            response = _with_cookie(_continuation(found.next_path), own, request)
         response.headers["cache-control"] = "no-store"
         response.delete_cookie(_BEGUN, path=PROVIDER_PATH)
         return response
 
-    def _form(self, refusal: str = "", *, status: int) -> Response:
+    def _form(self, request: Request, refusal: str = "", *, status: int) -> Response:
         message = PARAGRAPH.format(refusal) if refusal else NOTHING
-        by_provider = NOTHING if self._provider is None else _PROVIDER.format(PROVIDER_PATH, self._provider.name)
+        next_path, provider = _next_path(request), self._provider
+        query = "" if next_path == "/" else f"?{urlencode({_NEXT: next_path})}"
+        by_provider = NOTHING if provider is None else _PROVIDER.format(PROVIDER_PATH + query, provider.name)
         prompt = PARAGRAPH.format("Sign in with an API key or the server's token.")
         return HTMLResponse(
-            document(message, by_provider, prompt, _FORM),
+            document(message, by_provider, prompt, _FORM.format(LOGIN_PATH + query)),
             status_code=status,
             # Without a referrer browsers send the origin null with forms, which `OriginCheck` rejects.
             headers={"content-security-policy": _POLICY, "referrer-policy": "same-origin"},
@@ -185,8 +189,23 @@ async def _form_key(request: Request) -> str | None:
         return None
 
 
-def _signed_in(request: Request, cookie: str) -> Response:
-    return _with_cookie(RedirectResponse("/", status_code=303), cookie, request)
+def _next_path(request: Request) -> str:
+    """The page to show after the sign-in; `/` for one of another site."""
+    path = request.query_params.get(_NEXT, "/")
+    return path if _OWN_PATH.fullmatch(path) else "/"
+
+
+def _signed_in(request: Request, cookie: str, *, next_path: str = "/") -> Response:
+    # Not a redirect to another page: `form-action` also holds for where that page redirects, such as an app's origin.
+    response = RedirectResponse("/", status_code=303) if next_path == "/" else _continuation(next_path)
+    return _with_cookie(response, cookie, request)
+
+
+def _continuation(next_path: str) -> Response:
+    """A page that opens another one of this server."""
+    link = PARAGRAPH.format(Markup('You are signed in. <a href="{}">Continue</a>').format(next_path))
+    headers = {"refresh": f"0;url={next_path}", "content-security-policy": _POLICY}
+    return HTMLResponse(document(link), headers=headers)
 
 
 def _with_cookie(response: Response, cookie: str, request: Request) -> Response:

@@ -110,9 +110,11 @@ class AppGateway:
     def _signed_out(self, request: Request) -> Response:
         """A strict cookie is not sent when another site leads here: this page leads here again, which is no other
         site."""
+        here = URL(scope=request.scope).replace(scheme="", netloc="")
         if _AGAIN in request.query_params:
-            return RedirectResponse("/login", status_code=303)
-        url = str(URL(scope=request.scope).include_query_params(**{_AGAIN: "1"}).replace(scheme="", netloc=""))
+            back = str(here.remove_query_params(_AGAIN))
+            return RedirectResponse(f"/login?next={quote(back, safe='')}", status_code=303)
+        url = str(here.include_query_params(**{_AGAIN: "1"}))
         return _page("Signing in …", status=200, refresh=f"0;url={url}")
 
     def middleware(self, app: ASGIApp) -> ASGIApp:

@@ -10,7 +10,6 @@ import asyncio
 import base64
 import hmac
 import logging
-import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,8 +38,6 @@ PAUSE_S: Final = 10.0
 EXCHANGES_MAX: Final = 8
 """Codes that are exchanged at the same time."""
 SCOPE: Final = "openid profile email"
-_LOCAL: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,2000}")
-"""A path of this server, in printable ASCII without backslashes."""
 
 
 class _PendingSignIn(msgspec.Struct, frozen=True, array_like=True):
@@ -174,13 +171,13 @@ class CodeFlow:
         """The provider's page to send the browser to, and the cookie that it keeps meanwhile.
 
         Args:
-            next_path: the page to show afterwards; one of another site becomes `/`.
+            next_path: the page to show afterwards, on this server.
         Raises:
             Unauthenticated: the provider cannot be reached.
         """
         address = (await self._discovery.endpoints()).authorization
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        begun = _PendingSignIn(state, nonce, verifier, next_path if _LOCAL.fullmatch(next_path) else "/")
+        begun = _PendingSignIn(state, nonce, verifier, next_path)
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
         asked = {
             "response_type": "code",
