@@ -90,7 +90,8 @@ async def test_a_stream_through_a_leader_that_does_not_read_is_closed() -> None:
     async with serve(leader, "127.0.0.1", 0, close_timeout=0.5) as listener:
         address = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         target = StreamTarget(port=8888)
-        stream = await leader_stream(address, TOKEN, AgentId("a"), KernelId("ses_1.1.0"), target)
+        kernel_id = KernelId("ses_1.1.0")
+        stream = await leader_stream(address, TOKEN, AgentId("a"), kernel_id, target, leads=lambda: True)
         assert (stream._socket.ping_timeout or 0) > session_streams.READ_S  # type: ignore[attr-defined]
         with suppress(TimeoutError):
             async with asyncio.timeout(1):

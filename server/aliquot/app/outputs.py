@@ -1,7 +1,9 @@
 """Job output and streams across servers: from local agents when this server leads, otherwise through the leader."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Final, TypeVar
 
 import httpx
 import msgspec
@@ -19,8 +21,12 @@ from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
-CONNECT_S_MAX = 5.0
-CLOSE_S_MAX = 2.0
+CONNECT_S_MAX: Final = 5.0
+CLOSE_S_MAX: Final = 2.0
+LEADER_CHECK_S: Final = 1.0
+"""How often a wait for the leader checks that it still leads: a frozen one neither answers nor closes connections."""
+
+Found = TypeVar("Found")
 
 
 class LeaderOutputs:
@@ -46,38 +52,68 @@ class LeaderOutputs:
         """See `Executor.open_stream`. A change of leader ends it as the loss of the agent does."""
         if self._own.is_there:
             return await self._own.open_stream(agent_id, kernel_id, target)
-        leader = self._leader()
-        if leader is None:
-            raise Unavailable("no server is leading right now; try again in a few seconds")
-        return await leader_stream(leader, self._token, agent_id, kernel_id, target)
+        leader = self._present_leader()
+        opening = leader_stream(
+            leader, self._token, agent_id, kernel_id, target, leads=lambda: not self._is_replaced(leader)
+        )
+        return await self._while_it_leads(leader, opening)
 
     async def _from_leader(self, agent_id: AgentId, kernel_id: KernelId, *, offset: int) -> AsyncIterator[LogChunk]:
-        leader = self._leader()
-        if leader is None:
-            raise Unavailable("no server is leading right now; try again in a few seconds")
+        leader = self._present_leader()
         asked = {"agent_id": agent_id, "kernel_id": kernel_id, "offset": str(offset)}
         # Compression would hold back the last lines until more output follows.
         headers = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "identity"}
         timeout = httpx.Timeout(CONNECT_S_MAX, read=None)
         try:
-            async with (
-                httpx.AsyncClient(base_url=leader, timeout=timeout, trust_env=False) as client,
-                client.stream("GET", OUTPUTS_PATH, params=asked, headers=headers) as answer,
-            ):
-                await _check(answer, kernel_id)
-                async for chunk in unframed(answer.aiter_bytes()):
-                    yield chunk
-                    if chunk.at_end:
-                        return
+            async with httpx.AsyncClient(base_url=leader, timeout=timeout, trust_env=False) as client:
+                request = client.build_request("GET", OUTPUTS_PATH, params=asked, headers=headers)
+                async with aclosing(await self._while_it_leads(leader, client.send(request, stream=True))) as answer:
+                    await _check(answer, kernel_id)
+                    chunks = unframed(answer.aiter_bytes())
+                    while (chunk := await self._while_it_leads(leader, anext(chunks, None))) is not None:
+                        yield chunk
+                        if chunk.at_end:
+                            return
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None
         raise Unavailable(f"the leader {leader} stopped in the middle of the output")
 
+    def _present_leader(self) -> str:
+        leader = self._leader()
+        if leader is None:
+            raise Unavailable("no server is leading right now; try again in a few seconds")
+        return leader
+
+    def _is_replaced(self, leader: str) -> bool:
+        return self._leader() not in (leader, None)
+
+    async def _while_it_leads(self, leader: str, waiting: Awaitable[Found]) -> Found:
+        """Wait for an answer of the leader. Raises Unavailable: another server leads."""
+        task = asyncio.ensure_future(waiting)
+        try:
+            while not (await asyncio.wait({task}, timeout=LEADER_CHECK_S))[0]:
+                if self._is_replaced(leader):
+                    raise Unavailable(f"{leader} no longer leads; try again in a few seconds")
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
 
 async def leader_stream(
-    leader: str, token: str, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget
+    leader: str,
+    token: str,
+    agent_id: AgentId,
+    kernel_id: KernelId,
+    target: StreamTarget,
+    *,
+    leads: Callable[[], bool],
 ) -> ByteStream:
     """A stream through the leader's route for other servers.
+
+    Args:
+        leads: whether that server may still lead; the stream ends when it does not.
 
     Raises:
         AliquotError: of the leader; Unavailable when it cannot be reached.
@@ -94,7 +130,7 @@ async def leader_stream(
         )
     except (OSError, WebSocketException) as error:
         raise Unavailable(f"the leader {leader} cannot be reached: {str(error) or type(error).__name__}") from None
-    stream = LeaderStream(socket)
+    stream = LeaderStream(socket, leads)
     try:
         opening = ServerOpening(agent_id=agent_id, kernel_id=kernel_id, target=target)
         await socket.send(msgspec.json.encode(opening).decode())
@@ -102,6 +138,9 @@ async def leader_stream(
     except (ConnectionClosed, msgspec.MsgspecError):
         await stream.close()
         raise Unavailable(f"the leader {leader} did not open the stream") from None
+    except BaseException:
+        await stream.close()
+        raise
     if "error" in answer:
         await stream.close()
         raise from_failure(Failure(code=str(answer["error"]), message=str(answer.get("message"))))
@@ -111,8 +150,9 @@ async def leader_stream(
 class LeaderStream:
     """A stream over a WebSocket to the leader."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: ClientConnection, leads: Callable[[], bool]) -> None:
         self._socket = socket
+        self._watch = asyncio.create_task(self._end_with_term(leads))
 
     async def read(self) -> bytes:
         """The next piece; empty at the end. Raises Unavailable: the leader or the agent was lost."""
@@ -132,11 +172,19 @@ class LeaderStream:
 
     async def close(self) -> None:
         """Close both directions. What the leader does not read is dropped."""
+        self._watch.cancel()
         try:
             async with asyncio.timeout(CLOSE_S_MAX):
                 await self._socket.close()
         except TimeoutError:
             self._socket.transport.abort()
+
+    async def _end_with_term(self, leads: Callable[[], bool]) -> None:
+        while True:
+            await asyncio.sleep(LEADER_CHECK_S)
+            if not leads():
+                self._socket.transport.abort()
+                return
 
     async def _send(self, data: bytes | str) -> None:
         try:
