@@ -97,8 +97,14 @@ def test_a_session_that_failed_with_its_agent_is_followed_to_its_end() -> None:
     assert Follower(cluster, session_id(1), raw=False).run() is failed
 
 
+def test_output_that_was_cut_is_read_to_its_end_after_the_session_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS), seen(1, ENDED)])
+    assert Follower(cluster, session_id(1), raw=False).run().exit_code == 0
+    assert capsys.readouterr().out == "one two"
+
+
 def test_output_of_a_completed_session_that_cannot_be_read_is_an_error() -> None:
-    cluster = Cluster({1: [[LOST]]}, [seen(1, ENDED)])
+    cluster = Cluster({1: [[LOST]] * follow.CUT_READS_MAX}, [seen(1, ENDED)])
     with pytest.raises(GraphQLFault, match="not connected"):
         Follower(cluster, session_id(1), raw=False).run()
 

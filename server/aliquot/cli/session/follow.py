@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from aliquot.client.generated.sessions import Session, SessionLog
     from aliquot.client.task_outputs import TaskChunk, TaskPosition
 
-
 _DIGITS: Final = re.compile(r"[0-9]+")
 
 
@@ -164,6 +163,7 @@ RANKS_MAX: Final = 64
 """Outputs followed at one time; each needs a connection."""
 CUT_PAUSE_S: Final = 1.0
 """Pause before an output that could not be read is asked for again."""
+CUT_READS_MAX: Final = 10  # of a session that has ended; its agent or a server may be back within some seconds
 
 
 class Follower:
@@ -186,15 +186,17 @@ class Follower:
         Raises:
             NotFound: there is no such session.
         """
+        reads_left = CUT_READS_MAX
         while True:
             self._print_attempt()
             session = self._until_change()
             if session.attempt > self._attempt:
                 self._begin(session)
             elif session.ended_at is not None:
-                if self._cut is not None and session.exit_code is not None:
+                if self._cut is None or session.exit_code is None:
+                    return session
+                if not (reads_left := reads_left - 1):
                     raise self._cut
-                return session
 
     def _print_attempt(self) -> None:
         from aliquot.client.errors import GraphQLFault, is_unavailable
@@ -266,8 +268,8 @@ class ArrayFollower:
 
     def _printer(self, one: "TaskChunk") -> "RankPrinter":
         if one.index not in self._printers:
-            printer = RankPrinter(names_ranks=one.ranks > 1, raw=self._raw, prefix=f"[{one.index}] ")
-            self._printers[one.index] = printer
+            prefix = f"[{one.index}] "
+            self._printers[one.index] = RankPrinter(names_ranks=one.ranks > 1, raw=self._raw, prefix=prefix)
         return self._printers[one.index]
 
 
