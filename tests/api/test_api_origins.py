@@ -82,6 +82,22 @@ async def test_pages_of_allowed_origins_may_read_every_response(
     assert "access-control-allow-origin" not in same.headers
 
 
+@pytest.mark.parametrize(("method", "path"), [("POST", "/login-code"), ("GET", "/sessions/ses_1/files/a")])
+async def test_pages_of_allowed_origins_may_read_the_answer_of_a_failed_handler(
+    server: ApiServer, method: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is broken")
+
+    monkeypatch.setattr(server.auth, "of_headers", fail)
+    response = await server.http.request(method, path, headers={"origin": ALLOWED})
+    assert response.status_code == 500
+    assert response.headers["access-control-allow-origin"] == ALLOWED
+    assert response.headers["x-request-id"] in response.text
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "disk" not in response.text
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/graphql"), ("PURGE", "/nowhere"), ("DELETE", "/sessions/ses_1/files/a")]
 )

@@ -45,7 +45,7 @@ from aliquot.api.middleware import (
     TokenPrefetch,
     body_too_slow,
 )
-from aliquot.api.refusals import NotHere
+from aliquot.api.refusals import FaultResponses, NotHere
 from aliquot.api.rest.routes import rest_routes
 from aliquot.api.session_files import MEDIA_TYPE, ResultDownload
 from aliquot.api.session_files import PATH as FILE_PATH
@@ -185,6 +185,7 @@ def _middleware(deps: ApiDependencies, counts: RequestCounts, apps: AppGateway |
         *([] if apps is None else [Middleware(apps.middleware)]),
         Middleware(RequestLog, counts=counts),
         Middleware(OriginCheck, hosts=deps.allowed_hosts, origins=deps.allowed_origins),
+        Middleware(FaultResponses),
         Middleware(BodyLimit, body_bytes=deps.limits.body_bytes),
         Middleware(GZipMiddleware, minimum_size=1024, compresslevel=1, exclude_content_types=NOT_COMPRESSED),
         Middleware(ResponseChunking),
