@@ -93,7 +93,7 @@ class LeaderOutputs:
         try:
             while not (await asyncio.wait({task}, timeout=LEADER_CHECK_S))[0]:
                 if self._is_replaced(leader):
-                    raise Unavailable(f"{leader} no longer leads; try again in a few seconds")
+                    raise Unavailable(f"the leader {leader} was replaced by another server")
             return task.result()
         finally:
             if not task.done():

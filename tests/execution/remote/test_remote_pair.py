@@ -134,6 +134,19 @@ async def test_an_output_is_followed_over_a_lost_connection(agent_home: Path) ->
         assert seen == b"one\ntwo\n"
 
 
+async def test_following_an_output_ends_with_the_term_of_the_executor(agent_home: Path) -> None:
+    async with connected_agent(agent_home, timing=PATIENT) as on:
+        await on.dial()
+        await on.received.wait_for(AgentJoined)
+        asked = shell("echo one; sleep 600")
+        await on.executor.launch(AGENT, [asked])
+        async with aclosing(on.executor.follow_log(AGENT, asked.kernel_id, offset=0)) as chunks:
+            assert (await anext(chunks)).data == b"one\n"
+            await on.executor.close()  # another server leads: the agent does not come back here
+            with pytest.raises(Unavailable, match="no longer connected to this server"):
+                await anext(chunks)
+
+
 async def test_a_slow_reader_makes_the_agent_stop_sending_output(agent_home: Path) -> None:
     async with connected_agent(agent_home, timing=PATIENT) as on:
         await on.dial()

@@ -108,6 +108,7 @@ class RemoteExecutor:
         self._links: dict[AgentId, AgentLink] = {}
         self._connections: set[AgentLink] = set()
         self._joined = asyncio.Event()
+        self._is_closed = False
         self._messages: asyncio.Queue[tuple[AgentMessage, Acknowledge] | None] = asyncio.Queue()
         self._watching: asyncio.Task[None] | None = None
 
@@ -123,6 +124,8 @@ class RemoteExecutor:
             await asyncio.gather(self._watching, return_exceptions=True)
         for link in self._connections:
             link.end(code="broken", message="the server is stopping")
+        self._is_closed = True
+        self._joined.set()
         self._messages.put_nowait(None)
 
     def refusal(self, agent_id: str, key: str) -> str | None:
@@ -232,6 +235,8 @@ class RemoteExecutor:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._timing.lost_s):
                 while (link := self._links.get(agent_id)) is None or link.is_over:
+                    if self._is_closed:  # the agents connect to another server, or to this one's next term
+                        raise Unavailable(f"agent {agent_id} is no longer connected to this server")
                     await self._joined.wait()
         return self._link(agent_id)
 
