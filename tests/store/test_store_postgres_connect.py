@@ -2,16 +2,22 @@
 
 import asyncio
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 from sqlalchemy import make_url
+from sqlalchemy.exc import DBAPIError
 
+from aliquot.app.agents import own_disk
 from aliquot.app.backtests import ProcessBacktests
 from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.ports import StoreUnavailable
-from aliquot.store.engines.postgres import connect
+from aliquot.settings import Settings
+from aliquot.store.engines.database import unavailability
+from aliquot.store.engines.postgres import PostgresDatabase, connect
+from aliquot.store.open import open_database
 from aliquot_schema.policies import PolicyDocument
 from store_places import Place
 
@@ -97,3 +103,36 @@ async def test_a_failed_connection_leaves_nothing(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(asyncio.CancelledError if is_cancelled else StoreUnavailable):
         await opening
     assert failing.terminated == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("foo=1", "option 'foo'"),
+        ("sslmode=require", "option 'sslmode', which is not supported; TLS is ssl=require"),
+        ("host=a:1&host=b", "cannot be used"),
+    ],
+)
+async def test_an_option_that_the_driver_lacks_is_refused_by_its_name(options: str, words: str) -> None:
+    with pytest.raises(StoreUnavailable, match=words):
+        PostgresDatabase(make_url(f"postgresql://ann@/none?{options}"))
+
+
+async def test_options_of_the_driver_are_accepted() -> None:
+    for options in ("host=db1:5432&host=db2:5432&target_session_attrs=read-write", "ssl=require", "host=/run/pg"):
+        PostgresDatabase(make_url(f"postgresql://ann@/none?{options}"))
+
+
+@pytest.mark.parametrize("options", ["ssl=bogus", "target_session_attrs=bogus"])
+async def test_a_wrong_value_of_an_option_is_no_damage_of_the_database(options: str) -> None:
+    with pytest.raises(DBAPIError) as found:
+        await PostgresDatabase(make_url(f"postgresql://ann@127.0.0.1:1/none?{options}")).open()
+    assert "the database cannot be used now" in str(unavailability(found.value))
+
+
+@pytest.mark.parametrize("url", ["ann@db/aliquot", "postgresql://ann@db:port/aliquot"])
+async def test_a_text_that_is_no_database_url_is_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="URL cannot be read"):
+        own_disk(Settings(database=url, data_folder=tmp_path))
+    with pytest.raises(StoreUnavailable, match="URL cannot be read"):
+        open_database(url, data_folder=tmp_path, now_us=lambda: 0, address="")

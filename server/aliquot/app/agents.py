@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from sqlalchemy import make_url
 
 from aliquot.errors import ConfigurationError
 from aliquot.execution.agent.agent import AgentCore
@@ -31,6 +30,7 @@ from aliquot.service.lifecycle.agent_registration import claimed_twice, elsewher
 from aliquot.service.ports import Executor
 from aliquot.service.state.state import State
 from aliquot.settings import Settings, settings_file
+from aliquot.store.open import sqlite_path
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.errors import Forbidden, InvalidRequest
 from aliquot_schema.ids import AgentId
@@ -176,10 +176,9 @@ def _refuse_namesakes(nodes: tuple[NodeDevices, ...]) -> None:
 def own_disk(settings: Settings) -> Callable[[], str | None]:
     """Check of the disks of the data folder and of SQLite: returns a message when space is short, otherwise None."""
     folders = [settings.data_folder]
-    if settings.database is not None:
-        url = make_url(settings.database)
-        if url.get_backend_name() == "sqlite" and url.database:
-            folders.append(Path(url.database).absolute().parent)
+    database = sqlite_path(settings.database or "", data_folder=settings.data_folder)
+    if database is not None:
+        folders.append(database.absolute().parent)
 
     def shortage() -> str | None:
         found = (settings.disk_rules.shortage(folder) for folder in folders)

@@ -80,7 +80,7 @@ def choose_database(
 def _url_of(database_url: str) -> URL:
     try:
         return make_url(database_url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter for a port
         raise StoreUnavailable(
             "the database URL cannot be read; write sqlite:///PATH or postgresql://HOST/NAME"
         ) from None
@@ -90,7 +90,7 @@ def is_shared(database_url: str) -> bool:
     """Whether several servers may use the database of this URL; False for an invalid URL."""
     try:
         return bool(database_url) and make_url(database_url).get_backend_name() == "postgresql"
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         return False
 
 

@@ -34,8 +34,8 @@ _NUL_IN_TEXT = "22021"
 _UNAVAILABLE_CLASSES = ("08", "25", "28", "3D", "53", "55", "57", "58", "F0", "XX")
 """SQLSTATE classes: connection, transaction state, login, no such database, resources, state of an object, operator,
 system, configuration, internal."""
-_CLIENT_ERRORS = ("InternalClientError",)
-"""Errors of asyncpg when a connection breaks, by name: a server on SQLite does not import asyncpg."""
+_CLIENT_ERRORS = {"InternalClientError", "ClientConfigurationError"}
+"""Errors of asyncpg when a connection breaks or an option is wrong, by name: a server on SQLite does not import it."""
 _ADVICE = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space, nothing that was acknowledged is lost",
     sqlite3.SQLITE_READONLY: "the database is read-only; check the owner and the mode of its folder",
@@ -84,7 +84,7 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
         return _sqlite_unavailability(cause)
     broken = isinstance(error, DBAPIError) and error.connection_invalidated
     if (
-        type(cause).__name__ in _CLIENT_ERRORS
+        {type(cause).__name__, type(getattr(cause, "__cause__", None)).__name__} & _CLIENT_ERRORS
         or broken
         or isinstance(error, PoolTimeout)
         or _code(error)[:2] in _UNAVAILABLE_CLASSES

@@ -7,11 +7,13 @@ driver would leave the connection half open.
 import asyncio
 import secrets
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, Final, TypeVar
 
 import asyncpg
 from sqlalchemy import URL, Connection
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from aliquot.service.ports import StoreUnavailable
@@ -60,6 +62,20 @@ async def connect(url: URL, *, name: str, settings: dict[str, str] | None = None
         raise unavailable(error) from error
 
 
+def check_options(url: URL) -> None:
+    """Refuse an option that the driver does not have, like those of libpq. Raises StoreUnavailable."""
+    dialect: Any = PGDialect_asyncpg
+    try:
+        _, options = dialect().create_connect_args(url)
+    except (ArgumentError, ValueError) as error:
+        raise StoreUnavailable(f"the database URL cannot be used: {error}") from None
+    known = _POOL_OPTIONS.union(signature(asyncpg.connect).parameters)
+    unknown = next((name for name in options if name not in known), None)
+    if unknown is not None:
+        hint = "; TLS is ssl=require or ssl=verify-full" if unknown.startswith("ssl") else ""
+        raise StoreUnavailable(f"the database URL has an option {unknown!r}, which is not supported{hint}")
+
+
 def unavailable(error: BaseException) -> StoreUnavailable:
     """A session's error as `StoreUnavailable`."""
     return unavailability(error) or StoreUnavailable(f"the database cannot be used now: {error}")
@@ -92,6 +108,7 @@ class PostgresDatabase:
         self._mark = mark
         self.server_id: Final = secrets.token_hex(8)
         """Distinguishes this server's commits from those of other servers."""
+        check_options(url)
         self._url = url.set(drivername="postgresql+asyncpg")
         self._engine: AsyncEngine | None = None
         self._tasks: set[asyncio.Future[Any]] = set()
