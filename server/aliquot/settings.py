@@ -443,6 +443,6 @@ def _words(problem: Any, *, flags: Collection[str]) -> str:
         meant = _TABLES.get(name) or next(iter(get_close_matches(name, known, n=1)), None)
         what = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
         return f"{name}: there is no such setting; {what}"
-    if isinstance(problem["input"], dict):
-        return f"{name}: {problem['msg']}"
-    return f"{name}: {problem['msg']} (got {problem['input']!r})"
+    is_form = problem["type"] == "string_pattern_mismatch" and len(problem["loc"]) == 1
+    what = f"wrong form. {Settings.model_fields[field].description}" if is_form else problem["msg"]
+    return f"{name}: {what}" if isinstance(problem["input"], dict) else f"{name}: {what} (got {problem['input']!r})"

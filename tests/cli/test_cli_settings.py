@@ -49,6 +49,16 @@ def test_flags_come_before_the_environment_before_the_file(
     assert getattr(read_settings(**{name: by_flag}), name) == by_flag
 
 
+def test_a_text_of_the_wrong_form_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    write(monkeypatch, tmp_path, 'apps-domain = "apps"\napps-ports = "8100"\n')
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings()
+    domain, ports = str(refused.value).splitlines()
+    assert domain == "apps-domain: wrong form. Domain of web services of sessions, like apps.example.org. (got 'apps')"
+    assert "like 8100-8131" in ports
+    assert "pattern" not in str(refused.value)
+
+
 @pytest.mark.parametrize("name", ["ALIQUOT_ORCHESTRATION_ENABLED", "RESEARCH_AGENT_GPU_ORCHESTRATION_ENABLED"])
 def test_a_new_cluster_can_begin_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_settings().orchestration_enabled
