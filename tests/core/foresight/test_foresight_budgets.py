@@ -9,7 +9,7 @@ from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot_schema.billing import MICROS, Price, Prices
-from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.ids import AgentId, DeviceId, KeyId, NodeId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import RemedyKind
 from allocation_devices import gpus
@@ -74,3 +74,16 @@ def test_a_simulated_session_costs_from_its_start() -> None:
     assert cluster.run(NOW).starts
     cluster.join(second)
     assert not cluster.run(NOW + 2 * HOUR_US).starts
+
+
+def test_a_simulated_session_costs_the_key_that_it_was_submitted_with() -> None:
+    key = KeyId("laptop")
+    budget = Quota(id=quota_id(QuotaScope.KEY, key), scope=QuotaScope.KEY, name=key, budget=15 * MICROS)
+    cluster = DecidedCluster(snapshot([on("n", gpus(2))], [], quotas={budget.id: budget}), POLICY, seed=0)
+    cluster.join(row("first", key_id=key))
+    assert cluster.run(NOW).starts
+    cluster.join(row("second", key_id=key))
+    cluster.join(row("other", key_id=KeyId("desktop")))
+    assert [start.name for start in cluster.run(NOW + 2 * HOUR_US).starts] == ["other"]
+    cluster.end(SessionId("first"), now_us=NOW + 2 * HOUR_US)
+    assert not cluster.run(NOW + 2 * HOUR_US).starts, "what it has cost stays spent"

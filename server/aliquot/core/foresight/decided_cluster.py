@@ -269,6 +269,7 @@ class DecidedCluster:
             array_id=array_of(run_id) if index is None else row.session_id,
             booking=row.booking,
             limit_us=None if row.limit_ms is None else now_us + 1000 * row.limit_ms,
+            key_id=row.key_id,
         )
         self._running[run_id] = running
         self._dependencies.start(run_id, running.array_id)
