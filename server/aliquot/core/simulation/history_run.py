@@ -106,6 +106,7 @@ class _HistoryRun:
         """Recorded attempts that were repeated."""
         self._granted: dict[SessionId, int] = {}
         self._ended: dict[SessionId, int] = {}
+        self._gone: dict[SessionId, SessionState] = {}  # left the queue unstarted
         self._preemptions: Counter[SessionId] = Counter()
         self._lost_ms: Counter[SessionId] = Counter()
         self._assumed: set[SessionId] = set()
@@ -117,8 +118,7 @@ class _HistoryRun:
         self._decided, self._cluster = self._open()
 
     def _open(self) -> tuple[DecidedCluster | None, Cluster]:
-        history, around = self._history, self._around
-        settings = self._settings
+        history, around, settings = self._history, self._around, self._settings
         snapshot = replace(
             history.snapshot,
             agents=settings.agents(around.agents),
@@ -127,7 +127,7 @@ class _HistoryRun:
         )
         policy = self._policy(around)
         everyone = replace(snapshot, queue=[*snapshot.queue, *(fact.arrival for fact in history.facts if fact.arrival)])
-        is_fast = not self._settings.exact and history.is_plain and unsupported(everyone, policy) is None
+        is_fast = not settings.exact and history.is_plain and unsupported(everyone, policy) is None
         decided = None if is_fast else DecidedCluster(snapshot, policy, seed=0, starts_late=True)
         cluster = decided or cluster_of(snapshot, policy)
         for row in snapshot.queue:
@@ -196,6 +196,7 @@ class _HistoryRun:
             self._evict(eviction)
         for name in found.failures:
             self._forget_waiting(name)
+            self._gone[name] = SessionState.FAILED
         self._wake_us = self._next_pass_us() if outdated else found.wake_us
 
     def _next_pass_us(self) -> int | None:
@@ -206,17 +207,16 @@ class _HistoryRun:
 
     def _process(self, event: RecordedFact | tuple[SessionId, int, HoldStep | None] | PendingRow) -> None:
         match event:
-            case RecordedFact(arrival=PendingRow() as row):
+            case RecordedFact(arrival=PendingRow() as row) | (PendingRow() as row):
                 self._join(row)
             case RecordedFact(withdrawal=str() as name):
                 if self._cluster.leave(name):
                     self._forget_waiting(name)
+                    self._gone[name] = SessionState.CANCELED
             case RecordedFact(amendment=PendingRow() as row):
                 self._amend(row)
             case RecordedFact(surroundings=DecisionContext() as around):
                 self._change(around)
-            case PendingRow() as row:
-                self._join(row)
             case (name, number, step):
                 self._continue(name, number, step)
 
@@ -227,6 +227,7 @@ class _HistoryRun:
 
     def _note_waiting(self, row: PendingRow) -> None:
         self._waiting[row.session_id] = row
+        self._gone.pop(row.session_id, None)
         self._tasks_left.setdefault(row.session_id, 1 if row.tasks is None else len(row.tasks))
         if row.workload is not None:
             self._workloads.join(row.workload)
@@ -268,7 +269,7 @@ class _HistoryRun:
         session = self._history.sessions.get(name)
         if session is None or not session.attempts:
             return recorded
-        return session.state if name in self._ended else SessionState.QUEUED
+        return session.state if name in self._ended else self._gone.get(name, SessionState.QUEUED)
 
     def _resume(self, running: RunningRow, number: int) -> None:
         """Continue a session that ran at the beginning."""
