@@ -224,6 +224,19 @@ class QuotaTracker:
             0 < borrowed_amount < amount for borrowed_amount, amount in borrowed
         )
 
+    def keeps_own(self, preempted: Iterable[tuple[RunningRow, bool]]) -> list[bool]:
+        """Whether each session may be preempted after those before it that may; one marked True only while it borrows.
+
+        Later ones are judged as if those before had ended.
+        """
+        left = self.copy()
+        found = []
+        for held, is_recalled in preempted:
+            found.append(not is_recalled or left.is_borrower(held))
+            if found[-1]:
+                left.release(held)
+        return found
+
     def refreshed(self, row: PendingRow, verdict: Verdict) -> Verdict:
         """The verdict of `refusal` with what is held now: rows refused early and late in a pass then agree."""
         evidence = verdict.evidence

@@ -117,6 +117,46 @@ def test_a_borrower_within_its_minimum_run_time_is_recalled_when_that_is_over() 
     assert (evicted(plan), plan.wake_at_us) == ([], NOW_US + 10 * SECOND_US)
 
 
+def test_of_borrowers_without_work_left_a_preemptible_one_is_recalled() -> None:
+    name = quota_id(QuotaScope.PROJECT, "owner")
+    own = ResourceSlot({"cuda.device": 1})
+    quotas = {name: Quota(id=name, scope=QuotaScope.PROJECT, name="owner", own_slots=own)}
+    running = [holding("a", 0, estimate_ms=0), holding("b", 1, estimate_ms=0, is_preemptible=True)]
+    mine = row("mine", project=ProjectId("owner"))
+    assert evicted(passed(busy([TWO], running, [mine], quotas=quotas), POLICY)) == ["b"]
+
+
+def test_borrowers_on_one_node_are_recalled_where_others_come_first() -> None:
+    """Of four borrowers two may be recalled; the two with the most work left are on different nodes."""
+    other = on("y", gpus(2))
+    names = {"owner": 2, "lender": 2}
+    quotas = {
+        quota_id(QuotaScope.PROJECT, name): Quota(
+            id=quota_id(QuotaScope.PROJECT, name),
+            scope=QuotaScope.PROJECT,
+            name=name,
+            own_slots=ResourceSlot({"cuda.device": own}),
+        )
+        for name, own in names.items()
+    }
+    running = [
+        replace(
+            runs(name, node, {"cuda.device": {device: 1}}, ends_in_s=3600),
+            started_us=0,
+            estimate_ms=left_h * HOUR_MS,
+            project=ProjectId("lender"),
+        )
+        for name, node, device, left_h in (
+            ("a", TWO, "cuda0", 9),
+            ("b", other, "cuda0", 8),
+            ("c", TWO, "cuda1", 7),
+            ("d", other, "cuda1", 6),
+        )
+    ]
+    mine = row("mine", project=ProjectId("owner"), cuda_device="2")
+    assert evicted(passed(busy([TWO, other], running, [mine], quotas=quotas), POLICY)) == ["c", "a"]
+
+
 def test_an_eviction_names_the_preempting_session_and_has_the_grace_of_the_victim() -> None:
     plan = passed(busy([FOUR], [holding("a", 0, 1, 2, 3, grace_ms=7_000)], [urgent("u")]), POLICY)
     (eviction,) = plan.evictions

@@ -109,6 +109,15 @@ class Displacement:
         elapsed_ms = 0 if held.started_us is None else (self._now_us - held.started_us) // 1000
         return max(elapsed_ms - self._rules.restart_ms, 0) if held.kept_ms else max(elapsed_ms, 0)
 
+    def growth_gain_ms(self, held: RunningRow, kernels: int) -> int:
+        """Run time that an elastic gang gains by a restart with more kernels, less its loss."""
+        ran_ms = self.ran_ms(held)
+        order = "las" if held.estimate_ms is None else "srtf"
+        had_ms = np.array([held.kept_ms + ran_ms], dtype=np.int64)
+        expected_ms = np.array([min(held.estimate_ms or 0, DURATION_MAX_MS)], dtype=np.int64)
+        left_ms = int(ordering.left_ms(order, expected_ms=expected_ms, had_ms=had_ms)[0])
+        return left_ms * (kernels - len(held.kernels)) // kernels - self.lost_ms(held, ran_ms)
+
     def lost_ms(self, held: RunningRow, ran_ms: int) -> int:
         """Run time that a preemption costs a session: work since its last checkpoint, grace and restart."""
         return _unsaved_ms(held, ran_ms) + self._least_lost_ms(held)

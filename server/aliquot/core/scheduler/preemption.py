@@ -6,32 +6,35 @@ session would not fit. Victims with the most expected work left are preferred.
 Under a preemptive order (`las`, `srtf`) preemptible sessions are displaced, see `displacement`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import compress
 from typing import Final
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement
 from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
 from aliquot.core.quota import QuotaTracker
-from aliquot.core.scheduler import ordering
 from aliquot.core.scheduler.backfill import PassContext, used_without
 from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.displacement import Displacement
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
-from aliquot.core.scheduler.ordering import DURATION_MAX_MS, PREEMPTIVE
-from aliquot_schema.ids import SessionId, UserId
+from aliquot.core.scheduler.ordering import PREEMPTIVE
+from aliquot_schema.ids import DeviceId, NodeId, SessionId, UserId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.sessions import PreemptionCause
 
 TRIES_MAX: Final = 16
 """Claims tried in one pass."""
+RECALLS_MAX: Final = 16
+"""Sets of borrowers tried for one claim, in addition to the first one."""
 GROW_AGAIN_MS: Final = 60_000
 """Interval at which the growth of an elastic gang is considered again, while there is room for it."""
+Candidate = tuple[RunningRow, PreemptionCause]
+"""A session that may be preempted, and why."""
 
 
 class PreemptionClaim(Struct, frozen=True, kw_only=True):
@@ -74,10 +77,10 @@ class PreemptionClaims:
         self._allowed_us = None
         leaving = [held for held in running if held.is_leaving]
         kernels = self._fit(row, leaving, capacity=capacity) if leaving else ()
-        victims: list[tuple[RunningRow, PreemptionCause]] = []
+        victims: Sequence[Candidate] = ()
         if len(kernels) < row.cluster_size:
             candidates = self._candidates(row, causes, left_ms=left_ms, running=running, quotas=quotas)
-            victims = self._victims(row, candidates, leaving, capacity=capacity)
+            victims = self._victims(row, candidates, leaving, capacity=capacity, quotas=quotas)
             kernels = self._fit(row, [*leaving, *(held for held, _ in victims)], capacity=capacity) if victims else ()
         if len(kernels) < row.cluster_size:
             self.again_us = min(filter(None, (self.again_us, self._allowed_us)), default=None)
@@ -140,14 +143,7 @@ class PreemptionClaims:
         left_over = quotas.copy()
         left_over.release(held)
         most = left_over.most_kernels(row, least=size, most=fits)
-        if most == size:
-            return None
-        ran_ms = self._displacement.ran_ms(held)
-        order = "las" if held.estimate_ms is None else "srtf"
-        had_ms = np.array([held.kept_ms + ran_ms], dtype=np.int64)
-        expected_ms = np.array([min(held.estimate_ms or 0, DURATION_MAX_MS)], dtype=np.int64)
-        left_ms = int(ordering.left_ms(order, expected_ms=expected_ms, had_ms=had_ms)[0])
-        return left_ms * (most - size) // most - self._displacement.lost_ms(held, ran_ms)
+        return None if most == size else self._displacement.growth_gain_ms(held, most)
 
     def _allowed_causes(self, row: PendingRow, quotas: QuotaTracker) -> tuple[PreemptionCause, ...]:
         """The causes for which this row may preempt others."""
@@ -162,31 +158,25 @@ class PreemptionClaims:
     def _victims(
         self,
         row: PendingRow,
-        candidates: Sequence[tuple[RunningRow, PreemptionCause]],
+        candidates: Sequence[Candidate],
         leaving: Sequence[RunningRow],
         *,
         capacity: FreeCapacity,
-    ) -> list[tuple[RunningRow, PreemptionCause]]:
-        """An inclusion-minimal set that suffices, in addition to `leaving`; empty if there is none."""
+        quotas: QuotaTracker,
+    ) -> Sequence[Candidate]:
+        """An inclusion-minimal set that suffices, in addition to `leaving`; empty if none is found."""
 
-        def helps(chosen: Sequence[tuple[RunningRow, PreemptionCause]]) -> bool:
+        def helps(chosen: Sequence[Candidate]) -> bool:
             released = [*leaving, *(held for held, _ in chosen)]
             return len(self._fit(row, released, capacity=capacity)) == row.cluster_size
 
         released = sum(held.milli for held in leaving) + sum(held.milli for held, _ in candidates)
         asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
         if not candidates or asked > capacity.free_milli() + released or not helps(candidates):
-            return []
-        low, high = 1, len(candidates)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if helps(candidates[:middle]) else (middle + 1, high)
-        chosen = list(candidates[:high])
-        for held in reversed(chosen[:-1]):
-            rest = [other for other in chosen if other is not held]
-            if helps(rest):
-                chosen = rest
-        return chosen
+            return ()
+        enough = (some for some in _sets(candidates, quotas) if some is candidates or helps(some))
+        found = (_minimal(some, helps) for some in enough)
+        return next((victims for victims in found if all(_keeps_own(victims, quotas))), ())
 
     def _candidates(
         self,
@@ -196,39 +186,32 @@ class PreemptionClaims:
         left_ms: int,
         running: Sequence[RunningRow],
         quotas: QuotaTracker,
-    ) -> list[tuple[RunningRow, PreemptionCause]]:
+    ) -> list[Candidate]:
         """Sessions that may be preempted, those with the largest gain, or else the most work left, first."""
         calendar, booking = self._context.calendar, self._context.booking_of(row)
         if calendar is not None and booking is not None:
             guests = [held for held in calendar.guests(booking, running) if not held.is_leaving]
             return [(held, PreemptionCause.BOOKING) for held in sorted(guests, key=self._work_left)]
-        found: list[tuple[RunningRow, PreemptionCause]] = []
-        remaining_quotas = quotas.copy()
+        found: list[Candidate] = []
         if PreemptionCause.ORDER in causes:
             displaceable = self._displacement.of(row, running, left_ms=left_ms)
             self._allowed_us = displaceable.again_us
             found = [(held, PreemptionCause.ORDER) for held in displaceable.now]
-            if len(causes) == 1:
-                return found
-            for held, _ in found:
-                remaining_quotas.release(held)
         by_order = {held.session_id for held, _ in found}
         early: list[RunningRow] = []
-        for held in sorted(running, key=self._work_left):
+        for held in sorted(running, key=self._work_left) if {*causes} - {PreemptionCause.ORDER} else ():
             if held.session_id in by_order:
                 continue
             is_lower = held.priority < row.priority and self._is_preemptible(held)
-            by_priority = PreemptionCause.PRIORITY in causes and is_lower
-            by_quota = PreemptionCause.QUOTA in causes and not by_priority and remaining_quotas.is_borrower(held)
-            if not (by_priority or by_quota):
+            cause = (
+                PreemptionCause.PRIORITY if is_lower and PreemptionCause.PRIORITY in causes else PreemptionCause.QUOTA
+            )
+            if cause not in causes or (cause is PreemptionCause.QUOTA and not quotas.is_borrower(held)):
                 continue
-            if not self._displacement.is_allowed(held):
-                early.append(held)
-            elif by_priority:
-                found.append((held, PreemptionCause.PRIORITY))
+            if self._displacement.is_allowed(held):
+                found.append((held, cause))
             else:
-                remaining_quotas.release(held)
-                found.append((held, PreemptionCause.QUOTA))
+                early.append(held)
         allowed_us = self._displacement.next_allowed_us(early)
         self._allowed_us = min(filter(None, (self._allowed_us, allowed_us)), default=None)
         return found
@@ -237,20 +220,18 @@ class PreemptionClaims:
         """By a higher priority. Borrowed devices are reclaimed from any session."""
         return held.is_preemptible or self._rules.preempt is PreemptScope.ANY
 
-    def _work_left(self, held: RunningRow) -> tuple[int, SessionId]:
-        """Sort key: the most work left first, then the lower id."""
+    def _work_left(self, held: RunningRow) -> tuple[int, bool, SessionId]:
+        """Sort key: the most work left first, then preemptible sessions, then the lower id."""
         estimate_ms = ESTIMATE_MS_UNKNOWN if held.estimate_ms is None else held.estimate_ms
         has_run_ms = 0 if held.started_us is None else (self._context.now_us - held.started_us) // 1000
-        return -max(estimate_ms - has_run_ms, 0) * held.milli, held.session_id
+        return -max(estimate_ms - has_run_ms, 0) * held.milli, not held.is_preemptible, held.session_id
 
     def _fit(
         self, row: PendingRow, released: Sequence[RunningRow], *, capacity: FreeCapacity
     ) -> tuple[KernelPlacement, ...]:
         return self._context.placer(self._context.free_capacity(used_without(released, capacity=capacity))).place(row)
 
-    def _evicted(
-        self, row: PendingRow, victims: Iterable[tuple[RunningRow, PreemptionCause]], *, running: list[RunningRow]
-    ) -> list[RunningRow]:
+    def _evicted(self, row: PendingRow, victims: Iterable[Candidate], *, running: list[RunningRow]) -> list[RunningRow]:
         return [
             self._evict(held, cause, running=running, by_user=row.owner, by_session=row.session_id)
             for held, cause in victims
@@ -289,12 +270,51 @@ class PreemptionClaims:
         return running[place]
 
 
+def _minimal(candidates: Sequence[Candidate], helps: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
+    """An inclusion-minimal part of candidates that help together; the first ones are preferred."""
+    low, high = 1, len(candidates)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if helps(candidates[:middle]) else (middle + 1, high)
+    chosen = list(candidates[:high])
+    for held in reversed(chosen[:-1]):
+        rest = [other for other in chosen if other is not held]
+        chosen = rest if helps(rest) else chosen
+    return chosen
+
+
+def _sets(candidates: Sequence[Candidate], quotas: QuotaTracker) -> Iterator[Sequence[Candidate]]:
+    """Candidates to choose from: as many as leave borrowers what they own, first or near one left out; at last all."""
+    is_kept = _keeps_own(candidates, quotas)
+    yield candidates if all(is_kept) else list(compress(candidates, is_kept))
+    left_out = [held for (held, _), is_first in zip(candidates, is_kept, strict=True) if not is_first]
+    orders = [_near(seed, candidates) for seed in left_out[:RECALLS_MAX]]
+    yield from (list(compress(near, _keeps_own(near, quotas))) for near in orders)
+    yield from (candidates, *orders) if orders else ()
+
+
+def _keeps_own(candidates: Iterable[Candidate], quotas: QuotaTracker) -> list[bool]:
+    return quotas.keeps_own((held, cause is PreemptionCause.QUOTA) for held, cause in candidates)
+
+
+def _near(seed: RunningRow, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates in another order: the seed, those on its devices, those on its agents, and the rest by agent."""
+    rank = {kernel.agent_id: place for place, (held, _) in enumerate(candidates) for kernel in held.kernels}
+    rank |= {kernel.agent_id: -1 for kernel in seed.kernels}
+    return sorted(
+        candidates,
+        key=lambda one: (
+            one[0] is not seed,
+            not _overlap(one[0], seed.kernels),
+            min((rank[kernel.agent_id] for kernel in one[0].kernels), default=0),
+        ),
+    )
+
+
 def _overlap(held: RunningRow, kernels: Iterable[KernelPlacement]) -> bool:
     """Whether a session holds (a part of) a device that these kernels are to get."""
-    wanted = {(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given}
-    return any(
-        (kernel.node_id, device) in wanted
-        for kernel in held.kernels
-        for given in kernel.spec.values()
-        for device in given
-    )
+    return not _devices(held.kernels).isdisjoint(_devices(kernels))
+
+
+def _devices(kernels: Iterable[KernelPlacement]) -> set[tuple[NodeId, DeviceId]]:
+    return {(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given}
