@@ -12,6 +12,7 @@ from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import ANYWHERE, AgentRow, PendingRow, RunningRow, Snapshot
 from aliquot.core.placement.switches import switch_of
+from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.scheduler.reason_text import explain
@@ -154,3 +155,21 @@ def test_a_gang_waits_for_its_switch_when_an_agent_there_is_closed() -> None:
     plan = decided(snapshot(agents, [gang]))
     verdict = plan.verdicts[gang.session_id]
     assert (verdict.reason, verdict.evidence.agents) == (Reason.NO_AGENT, ("a2",))
+
+
+def test_which_switch_is_chosen_does_not_depend_on_what_earlier_passes_tried() -> None:
+    """1.2 GPU do not fit on one GPU: an earlier pass has found that the switch of two small nodes holds less than it
+    seems to."""
+    agents = [
+        at("a", "t", free=4),
+        at("b", "s", free=4),
+        at("c", "s", free=1),
+        at("d", "", free=4),
+        at("e", "s", free=1),
+    ]
+    known = PassCache()
+    wide, gang = (snapshot(agents, [row("gang", kernels=kernels, cuda_shares="1.2")]) for kernels in (9, 4))
+    decide(wide, Policy(), now_us=NOW_US, seed=0, known=known)
+    warm = decide(gang, Policy(), now_us=NOW_US, seed=0, known=known)
+    assert warm.placements
+    assert warm == decide(gang, Policy(), now_us=NOW_US, seed=0)

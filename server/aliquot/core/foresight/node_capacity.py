@@ -286,7 +286,9 @@ class NodeCapacity:
         if not (spot.requires_switch or switches.are_named):
             self._add(spot, known, placed)
             return placed.whole()
-        scores = np.array(known.scores, dtype=np.int64)
+        scores, by_row = np.array(known.scores, dtype=np.int64), spot.tables.by_row
+        unfit = [row for row in np.flatnonzero(scores == LAST).tolist() if by_row[row].grants[self.held[row]] is None]
+        scores[unfit] = NOWHERE
         counts = np.where(scores == NOWHERE, 0, np.minimum(np.array(known.counts, dtype=np.int64), spot.size))
         capacities = switches.capacities(counts)
         is_loose = spot.tables.wanted.is_loose

@@ -13,7 +13,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Snapshot
 from aliquot.core.placement.cluster_arrays import Columns
 from aliquot.core.placement.placement_state import PlacementState
-from aliquot.core.placement.scoreboard import NOWHERE, Choice, PlacementRequest
+from aliquot.core.placement.scoreboard import LAST, NOWHERE, Choice, PlacementRequest
 from aliquot.core.placement.switches import next_switch
 from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.free_capacity import FreeCapacity
@@ -108,6 +108,7 @@ class Placer:
         self, row: PendingRow, wanted: PlacementRequest, *, closed: Sequence[int], requires: bool
     ) -> Mapping[int, Sequence[ResourceSpec]]:
         """Kernels on one switch if one holds them all, else on the fewest; with `requires` always on one."""
+        self._refuse_unfit(row, wanted)
         switches, scores = self._state.switches, self._board.scores(wanted)
         is_open = scores != NOWHERE
         is_open[list(closed)] = False
@@ -129,6 +130,13 @@ class Placer:
             capacities[number] = 0
             self._add(row, wanted, kernels, closed=[*closed, *switches.outside(number)])
         return kernels.granted
+
+    def _refuse_unfit(self, row: PendingRow, wanted: PlacementRequest) -> None:
+        """Exclude agents that may hold a kernel by their sums alone, and do not: the choice of switches would depend on
+        which of them earlier passes have tried."""
+        for number in np.flatnonzero(self._board.scores(wanted) == LAST).tolist():
+            if not self._fill(row, wanted, Choice(number, None), used={}, most=1):
+                self._board.refuse(wanted, number)
 
     def _add(
         self, row: PendingRow, wanted: PlacementRequest, kernels: "_GangKernels", *, closed: Sequence[int]
