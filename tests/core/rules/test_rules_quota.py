@@ -8,7 +8,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.quota import QuotaTracker, impossible_under, too_many_queued
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
-from aliquot_schema.policies import Backfill, Preemption, PreemptScope
+from aliquot_schema.policies import Backfill, Preemption, PreemptScope, Weights
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
@@ -127,6 +127,20 @@ def test_a_quota_is_enforced_under_every_backfill(backfill: Backfill) -> None:
     assert placed(plan) == ["mine", "last"]
     assert waits(plan, "more").reason is Reason.QUOTA
     assert waits(plan, "more").evidence.quota == "user:ann"
+
+
+@pytest.mark.parametrize("backfill", Backfill)
+@pytest.mark.parametrize("wait_bound_ms", [0, 1])
+def test_a_gang_that_waits_for_its_quota_holds_back_no_smaller_session(backfill: Backfill, wait_bound_ms: int) -> None:
+    """As the documentation of quotas says: there is no reservation under a quota."""
+    gang = row("gang", owner=ANN, kernels=2)
+    queue = [gang, row("small", at=1, owner=ANN)]
+    limit = quota(QuotaScope.USER, "ann", most=2000)
+    state = snapshot([on("x", gpus(4))], queue, quotas={limit.id: limit}, running=(holds("r", 1000),))
+    policy = Policy(backfill=backfill, weights=Weights(wait_bound_ms=wait_bound_ms))
+    plan = passed(state, policy)
+    assert (placed(plan), plan.reservation) == (["small"], None)
+    assert waits(plan, "gang").reason is Reason.QUOTA
 
 
 def test_a_zero_quota_refuses_only_sessions_that_request_the_slot() -> None:
