@@ -16,6 +16,7 @@ from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.core.scheduler.temporary_agents import may_start
 from aliquot_schema.errors import ImpossibleRequest
+from aliquot_schema.ids import DeviceId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot
@@ -139,3 +140,16 @@ def test_every_placement_ends_before_its_node_leaves_or_is_preemptible(state: Sn
         for kernel in placement.kernels:
             agent = by_id[kernel.agent_id]
             assert may_start(rows[placement.session_id], agent, at_us=NOW_US + 30 * 1_000_000)
+
+
+def test_without_backfill_the_next_pass_is_when_the_first_session_can_no_longer_start_on_a_node_that_leaves() -> None:
+    """It holds back the others until then, and is not eligible any more afterwards."""
+    agents = [leaving(minutes=60), on("stays")]
+    first = row("first", at=0, kernels=2, limit_ms=20 * 60_000, cuda_device="2")
+    state = snapshot(agents, [first, row("next", at=1)], used={agents[1].node_id: {DeviceId("cuda0"): 1000}})
+    policy = Policy(order="fcfs", backfill=Backfill.NONE)
+    plan = decide(state, policy, now_us=NOW_US, seed=0)
+    assert (placed_on(plan), plan.wake_at_us) == ({}, NOW_US + 40 * MINUTE_US + 1)
+    assert plan.wake_at_us is not None
+    late = decide(state, policy, now_us=plan.wake_at_us, seed=0)
+    assert (list(placed_on(late)), late.wake_at_us) == (["next"], None)

@@ -127,6 +127,10 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     )
     calendar_us = None if context.calendar is None else context.calendar.wake_at_us()
     run, line = _placed(order, eligible, queue=queue, context=context)
+    leaves_us = None
+    if temporary is not None and policy.backfill is Backfill.NONE:
+        # A session that holds back the others behind it may be unable to start from then on.
+        leaves_us = temporary.leaves_us((queue[position] for position in line.tolist()), now_us=now_us)
     verdicts: Mapping[SessionId, Verdict] = run.verdicts(line) if explains else {}
     grows_at_us = run.grow(line)
     reservations = run.reservations() if explains or policy.backfill is Backfill.CONSERVATIVE else ()
@@ -137,7 +141,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
         placements=tuple(run.placements),
         failures={session_id: failures[session_id] for session_id in sorted(failures)},
         verdicts=_queued_only(verdicts, eligible.immediate),
-        wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, calendar_us),
+        wake_at_us=_wake_at_us(eligible, run.skipped, grows_at_us, run.claims_again_us, calendar_us, leaves_us),
         reservation=reservations[0] if explains and reservations else None,
         promises=reservations if policy.backfill is Backfill.CONSERVATIVE or len(reservations) > 1 else (),
         evictions=run.evictions,

@@ -64,3 +64,15 @@ class TemporaryAgents:
     def queue(self, queue: Queue, *, now_us: int) -> Queue:
         """The queue of a pass."""
         return Queue.of([self.at(row, now_us) for row in queue])
+
+    def leaves_us(self, rows: Iterable[PendingRow], *, now_us: int) -> int | None:
+        """When one of these sessions may first not start on an agent any more that it may start on now, microseconds
+        UTC; None = never."""
+        leaving = [(agent, agent.until_us) for agent in self._agents if agent.until_us is not None]
+        times = (
+            until_us if row.is_preemptible or row.limit_ms is None else until_us - row.limit_ms * 1000 + 1
+            for row in rows
+            for agent, until_us in leaving
+            if may_start(row, agent, at_us=now_us)
+        )
+        return min(times, default=None)
