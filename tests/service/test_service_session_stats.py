@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aliquot.service.history.session_stats import HeldPart, advice, gpu_stats, held_s, host_stats, productive_s
+from aliquot.service.history.session_stats import (
+    HeldPart,
+    advice,
+    gpu_stats,
+    held_s,
+    host_stats,
+    productive_s,
+    waited_s,
+)
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.states import SessionState
@@ -157,3 +165,25 @@ def test_run_time_is_productive_unless_its_work_is_lost(
     ended_at = None if ended_s is None else MOMENT + timedelta(seconds=ended_s)
     one = replace(session(1), state=state, started_at=MOMENT, ended_at=ended_at, kept=150.0, kept_at_start=100.0)
     assert productive_s(one, now_s=MOMENT.timestamp() + 600) == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduled_s", "started_s", "ended_s", "expected"),
+    [
+        (90, 100, 200, 60.0),  # two attempts ran for 20 s each before
+        (None, None, None, 260.0),  # it waits again
+        (None, None, 80, 40.0),  # it was canceled while it waited again
+    ],
+)
+def test_the_runs_of_earlier_attempts_are_no_wait(
+    scheduled_s: float | None, started_s: float | None, ended_s: float | None, expected: float
+) -> None:
+    times = (scheduled_s, started_s, ended_s)
+    scheduled, started, ended = (None if at_s is None else MOMENT + timedelta(seconds=at_s) for at_s in times)
+    one = replace(session(1), queued_at=MOMENT, scheduled_at=scheduled, started_at=started, ended_at=ended)
+    began_s = MOMENT.timestamp()
+    parts = [
+        part(began_s + since, began_s + until) for since, until in ((10, 30), (10, 30), (50, 70), (-90, -60))
+    ]  # retried
+    parts += [] if scheduled is None else [part(began_s + 90, began_s + 200)]
+    assert waited_s(one, parts, now_s=began_s + 300) == expected

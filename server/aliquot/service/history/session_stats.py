@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from aliquot.service.history.grids import Curves, Floats
 from aliquot.service.history.measures import MeasureKind, index_of
@@ -68,6 +69,17 @@ def held_s(parts: Iterable[HeldPart]) -> float:
         total += max(ends_s - max(part.from_s, until_s), 0.0)
         until_s = max(until_s, ends_s)
     return total
+
+
+def waited_s(session: SessionView, parts: Sequence[HeldPart], *, now_s: float) -> float:
+    """Time from the submission to the newest start or now, less the time in which earlier attempts held GPUs."""
+    until = session.started_at or session.scheduled_at or session.ended_at
+    until_s = now_s if until is None else until.timestamp()
+    granted_s = until_s if session.scheduled_at is None else session.scheduled_at.timestamp()
+    queued_s = session.queued_at.timestamp()  # of a retried session, the time of the retry
+    earlier = [part for part in parts if queued_s <= part.from_s < granted_s]
+    ran_s = held_s(replace(part, held_s=min(part.held_s, granted_s - part.from_s)) for part in earlier)
+    return max(until_s - queued_s - ran_s, 0.0)
 
 
 def productive_s(session: SessionView, *, now_s: float) -> float:
@@ -173,16 +185,13 @@ def stats_view(
     """
     began = session.started_at or session.scheduled_at
     ended_s = now_s if session.ended_at is None else session.ended_at.timestamp()
-    waited_s = (now_s if began is None else began.timestamp()) - session.queued_at.timestamp()
-    if began is None and session.ended_at is not None:
-        waited_s = ended_s - session.queued_at.timestamp()
     ran_s = None if began is None else max(ended_s - began.timestamp(), 0.0)
     hosts = host_stats(session.kernels, now_s=now_s)
     held, productive = held_s(parts), productive_s(session, now_s=now_s)
     return SessionStatsView(
         session_id=session.id,
         state=session.state,
-        wait=max(waited_s, 0.0),
+        wait=waited_s(session, parts, now_s=now_s),
         ran=ran_s,
         time_limit=session.time_limit,
         gpu_hours=round(sum(part.share * part.held_s for part in parts) / 3600, 4),
