@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from aliquot.errors import ConfigurationError
 from aliquot.service.ports import MembershipFilter
-from aliquot_schema.errors import Forbidden, StateConflict
+from aliquot_schema.errors import Forbidden, NotFound, StateConflict
 from aliquot_schema.identity.access import HIDDEN, KERNEL_HIDDEN, Visibility
 from aliquot_schema.identity.accounts import ApiKey, KeyScope, Role, User
 from aliquot_schema.ids import AgentId, KeyId, ProjectId, SessionId, UserId
@@ -169,6 +169,17 @@ def check_may_read_output(caller: Caller, session: Session) -> None:
     """
     if visibility_of(caller, owner=session.owner, project=session.project) is not Visibility.OWNER:
         raise Forbidden(f"{session.id} belongs to {session.owner}; only its owner and admins may read its output")
+
+
+def check_runs(session: Session | SessionView) -> None:
+    """A job array holds and runs nothing itself.
+
+    Raises:
+        NotFound: it is one.
+    """
+    if session.tasks is not None:
+        text = f"{session.id} is a job array: name one of its tasks, like {session.id}_INDEX"
+        raise NotFound(text, kind="kernel", id=session.id)
 
 
 def _kernels(kernels: Iterable[KernelView], visibility: Visibility) -> tuple[KernelView, ...]:

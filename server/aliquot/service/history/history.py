@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.core.billing.tariffs import PricedDevice
-from aliquot.service.access import visibility_of
+from aliquot.service.access import check_runs, visibility_of
 from aliquot.service.billing.estimates import actual
 from aliquot.service.history.grids import SECOND_US, Curves, Grid, covering, fitting
 from aliquot.service.history.measures import QUEUE_EVERY_S, WHOLE, MeasureKind, Sample
@@ -255,6 +255,7 @@ class History:
     async def session_stats(self, caller: Caller, session_id: str) -> SessionStatsView:
         """See `Historian`."""
         session = await self._session_seen(caller, session_id)
+        check_runs(session)
         now_us = self._clock.now_us()
         held = await self._record().of_session(SessionId(session_id), now_us)
         parts = [self._part(one) for one in held]

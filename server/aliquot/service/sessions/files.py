@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from itertools import chain
 from typing import Final, Protocol
 
-from aliquot.service.access import check_may_read_output
+from aliquot.service.access import check_may_read_output, check_runs
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.agent_files import AgentFiles, OpenedResult
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
@@ -198,6 +198,7 @@ class SessionFiles:
             return session, self._kernel_of(session, rank)
 
     def _kernel_of(self, session: Session, rank: int) -> Kernel:
+        check_runs(session)
         if not 0 <= rank < session.spec.cluster_size:
             last = session.spec.cluster_size - 1
             raise NotFound(f"{session.id} has no rank {rank}; its ranks are 0 to {last}", kind="rank", id=str(rank))

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from aliquot.service.access import check_role, may_enter
+from aliquot.service.access import check_role, check_runs, may_enter
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.ports import ByteStream, Clock
 from aliquot.service.state.journal import Journal
@@ -120,6 +120,7 @@ class SessionStreams:
         return session
 
     def _kernel(self, session: Session, rank: int) -> Kernel:
+        check_runs(session)
         if not 0 <= rank < session.spec.cluster_size:
             last = session.spec.cluster_size - 1
             raise NotFound(f"{session.id} has no rank {rank}; its ranks are 0 to {last}", kind="rank", id=str(rank))
