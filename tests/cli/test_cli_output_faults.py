@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from aliquot.cli.connection.output import cells, show_table, table
 from aliquot.cli.session.metrics import trend
 
 
@@ -40,3 +41,14 @@ def test_a_sparkline_of_extreme_numbers_is_drawn() -> None:
     assert trend([1e308] * 80 + [-1e308] * 80) == "█" * 20 + "▁" * 20
     assert trend([0.0, 0.0, 0.0]) == "▁▁▁"
     assert trend([5e-324, 0.0]) == "█▁"
+
+
+def test_a_table_in_a_pipe_has_one_line_for_each_row_and_tabs_between_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    rows, path = table("path", "size"), "folder/" * 100 + "last epoch.bin"
+    rows.add_row(*cells(path, "2 bytes"))
+    rows.add_row(*cells("a\tb\n", None))
+    show_table(rows)
+    assert (
+        capsys.readouterr().out
+        == f"path\tsize\n{path}\t2 bytes\na\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}\t\n"
+    )

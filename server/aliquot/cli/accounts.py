@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from aliquot.cli.cluster.quota import known_subjects, note_new
-from aliquot.cli.connection.output import cells, choice, console, print_json, printable, table
+from aliquot.cli.connection.output import cells, choice, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.completion import key_ids, user_names
 from aliquot.cli.user_import import import_users
@@ -123,7 +123,7 @@ def _print_keys(keys: "Sequence[ApiKey]") -> None:
         ends = f"{one.expires_at:%Y-%m-%d}" if one.expires_at else ""
         made = f"{one.created_at:%Y-%m-%d}"
         rows.add_row(*cells(one.id, one.user, one.name, one.scope, made, ends, state, _budget(one)))
-    console().print(rows)
+    show_table(rows)
 
 
 def _budget(one: "ApiKey") -> str:
@@ -269,7 +269,7 @@ def _print_users(users: "Sequence[User]") -> None:
     for one in users:
         state = "disabled" if one.disabled else ""
         rows.add_row(*cells(one.name, one.role, one.unix_name, ", ".join(one.projects), state))
-    console().print(rows)
+    show_table(rows)
 
 
 user.command("import")(import_users)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.output import cells, console, print_json, print_result, table
+from aliquot.cli.connection.output import cells, print_json, print_result, show_table, table
 from aliquot.cli.connection.server import AsJson
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def list_keys(data_folder: Folder = None, as_json: AsJson = False) -> None:
     rows = table("agent", "created", "revoked")
     for line in found:
         rows.add_row(*cells(*line.values()))
-    console().print(rows)
+    show_table(rows)
 
 
 @key.command("revoke")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.output import cells, choice, console, duration, moment, print_json, table
+from aliquot.cli.connection.output import cells, choice, duration, moment, print_json, show_table, table
 from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail, usage
 from aliquot.cli.session.options import seconds_of
 
@@ -116,7 +116,7 @@ def _print_rules(found: "Iterable[NoticeRule]", *, as_json: bool) -> None:
         is_on = "on" if one.is_on else "off"
         held = duration(one.for_s) if one.for_s else ""
         rows.add_row(*cells(one.rule.value, is_on, above, held, one.severity.value, moment(one.muted_until)))
-    console().print(rows)
+    show_table(rows)
 
 
 WAIT_S: Final = 30.0
@@ -161,7 +161,7 @@ def deliveries(
         rows.add_row(
             *cells(moment(one.made_at), one.receiver, one.state.value, one.tries, one.user, one.message, one.error)
         )
-    console().print(rows)
+    show_table(rows)
 
 
 def _wait_until_tried(client: "BlockingClient", sent: "Delivery") -> "Delivery":
@@ -214,7 +214,7 @@ def list_alerts(
                     style=style,
                 )
             )
-        console().print(rows)
+        show_table(rows)
 
 
 @notices.command("me")

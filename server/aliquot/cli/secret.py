@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.output import cells, console, moment, print_json, print_result, table
+from aliquot.cli.connection.output import cells, moment, print_json, print_result, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The secret's name.")]
@@ -50,7 +50,7 @@ def list_(
     rows = table("secret", "changed", "created")
     for one in found:
         rows.add_row(*cells(one.name, moment(one.changed_at), moment(one.created_at)))
-    console().print(rows)
+    show_table(rows)
 
 
 @secret.command("delete")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from msgspec import Struct
 
-from aliquot.cli.connection.output import cells, console, print_json, table
+from aliquot.cli.connection.output import cells, print_json, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
 if TYPE_CHECKING:
@@ -147,6 +147,6 @@ def _print(rows: list[Row], *, dry_run: bool) -> None:
     for row in rows:
         result = "new, without a key" if row.state == "no_key" else row.state
         shown.add_row(*cells(str(row.line), row.name, f"{result}: {row.message}" if row.message else result))
-    console().print(shown)
+    show_table(shown)
     count = sum(row.state in ("new", "no_key") for row in rows)
     print(f"{count} of {len(rows)} {'users would be' if dry_run else 'users are'} new")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Exit, Option
 
 from aliquot.cli.cluster.policy_changes import policy_in, policy_of
-from aliquot.cli.connection.output import cells, console, duration, print_json, printable, table
+from aliquot.cli.connection.output import cells, duration, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.connection.tables import present
 from aliquot.cli.session.options import seconds_of
@@ -167,7 +167,7 @@ def print_rows(rows: "Sequence[BacktestRow]") -> None:
                     "preemptions", "fairness")  # fmt: skip
     for row in rows:
         figures.add_row(*cells(*_figures(row)))
-    console().print(figures)
+    show_table(figures)
 
 
 def _figures(row: "BacktestRow") -> tuple[str, ...]:

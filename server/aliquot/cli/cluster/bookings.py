@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from aliquot.cli.cluster.agents import all_agents, closed_for
 from aliquot.cli.cluster.booking_texts import described, local_text, what
-from aliquot.cli.connection.output import cells, console, print_json, print_result, printable, table
+from aliquot.cli.connection.output import cells, print_json, print_result, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.options import Pool, Project, seconds_of
 
@@ -152,7 +152,7 @@ def list_bookings(
                 state = f"{state}; {closed}"
             times = local_text(one.starts_at), local_text(one.ends_at)
             rows.add_row(*cells(one.name, one.owner, *times, what(one), state, ", ".join(one.sessions)))
-        console().print(rows)
+        show_table(rows)
 
 
 @reservations.command("extend")
@@ -235,7 +235,7 @@ def import_file(
             times = ("-" if at is None else local_text(at) for at in (one.starts_at, one.ends_at))
             result = f"{one.state}: {one.message}" if one.message else str(one.state)
             rows.add_row(*cells(str(one.row), one.owner or "-", one.name or "-", *times, str(one.gpus or "-"), result))
-        console().print(rows)
+        show_table(rows)
         good = len(done.rows) - bad
         print(f"{good} of {len(done.rows)} rows {'can be' if dry_run else 'are'} booked", flush=True)
     if bad:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from aliquot.cli.connection.output import cells, console, print_json, printable, table
+from aliquot.cli.connection.output import cells, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None") -> None:
     rows = table("node", "gpu", "model", "use", "who")
     for one in gpus:
         rows.add_row(*cells(one.hostname, one.name, one.model, _use(one), _who(one)))
-    console().print(rows)
+    show_table(rows)
     if week is None:
         print("no hours of this week are recorded yet; `aliquot serve --observe` records them")
         return
@@ -58,7 +58,7 @@ def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None") -> None:
     for person in week.people:
         hours = (f"{hours:.1f}" for hours in (person.gpu_hours, person.idle_hours, person.fair_hours))
         people.add_row(*cells(person.user, *hours))
-    console().print(people)
+    show_table(people)
     if week.would_lose:
         print(f"would lose their unused GPUs: {', '.join(week.would_lose)}")
 

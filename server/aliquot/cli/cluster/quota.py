@@ -8,7 +8,7 @@ import typer
 from msgspec import Struct
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import amount_text, cells, console, print_json, printable, table
+from aliquot.cli.connection.output import amount_text, cells, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.completion import quota_subjects
 from aliquot.cli.session.options import seconds_of
@@ -219,7 +219,7 @@ def list_quotas(
         rows = table("subject", "limits")
         for one in found:
             rows.add_row(*cells(subject(one), terms(one)))
-        console().print(rows)
+        show_table(rows)
 
 
 @quota.command("set")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import cells, console, print_json, print_result, table
+from aliquot.cli.connection.output import cells, print_json, print_result, show_table, table
 from aliquot.cli.connection.server import AsJson, usage
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def list_clusters(as_json: AsJson = False) -> None:
         for one in found:
             key = "in the file itself" if one.key_file is None else str(one.key_file)
             rows.add_row(*cells(one.name, one.url, key, "default" if one.is_default else ""))
-        console().print(rows)
+        show_table(rows)
 
 
 @clusters.command("add")

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aliquot.cli.connection.server import usage
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from aliquot.client.generated.scalars import SlotAmount
 
 
-WIDTH_OF_FILES: Final = 400
-"""Columns where output is not a terminal, so that nothing is cut off."""
 _DURATION_UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 _SLOT_UNITS: Final = {"cuda.device": "GPU", "cuda.shares": "GPU", "cpu": "CPU"}
 _SIZES: Final = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
@@ -44,13 +41,6 @@ def print_result(result: Any, *, text: str, as_json: bool) -> None:
         print(text)
 
 
-def console() -> "Console":
-    """A console for tables on standard output."""
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
-
-
 def table(*columns: str) -> "Table":
     """An empty table; its first column, which has the names, is never cut."""
     from rich.table import Table
@@ -59,6 +49,17 @@ def table(*columns: str) -> "Table":
     for place, column in enumerate(columns):
         made.add_column(column, no_wrap=place == 0, overflow="fold")
     return made
+
+
+def show_table(rows: "Table") -> None:
+    """Print a table as standard output can take it: in a pipe one line for each row, with tabs between its cells."""
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console(highlight=False, markup=False).print(rows)
+        return
+    for line in zip(*((column.header, *column.cells) for column in rows.columns), strict=True):
+        print("\t".join(map(printable, line)))
 
 
 def cells(*values: object, style: str = "") -> "Iterable[Text]":

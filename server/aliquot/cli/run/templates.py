@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import console, print_json, printable, table
+from aliquot.cli.connection.output import print_json, printable, show_table, table
 from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail, usage
 from aliquot.cli.session.submit import submit
 from aliquot_schema.errors import InvalidRequest
@@ -92,7 +92,7 @@ def list_templates(
     for one in found:
         words = (name.name if name.default is None else f"{name.name}={name.default}" for name in one.parameters)
         made.add_row(printable(one.name), printable(one.project or "you"), one.saved_by, printable(" ".join(words)))
-    console().print(made)
+    show_table(made)
 
 
 @template.command("save")

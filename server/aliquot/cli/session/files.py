@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Argument, Option
 
-from aliquot.cli.connection.output import cells, console, moment, print_json, printable, table
+from aliquot.cli.connection.output import cells, moment, print_json, printable, show_table, table
 from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
@@ -47,7 +47,7 @@ def files(
         made = table("path", "size", "changed", "sha-256")
         for one in found:
             made.add_row(*cells(one.path, size_text(one.size), moment(one.changed_at), one.sha256))
-        console().print(made)
+        show_table(made)
         for line in _notes(listing):
             print(line)
 

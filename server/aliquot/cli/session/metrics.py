@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from aliquot.cli.connection.output import cells, console, print_json, table
+from aliquot.cli.connection.output import cells, print_json, show_table, table
 from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
@@ -49,7 +49,7 @@ def metrics(
         for one in found.series:
             values = (_text(one.last), _text(one.low), one.low_step, _text(one.high), one.high_step, one.count)
             made.add_row(*cells(one.name, *values, trend(one.values)))
-        console().print(made)
+        show_table(made)
         if found.is_partial:
             print("there is more output to read; call it again")
 
@@ -100,7 +100,7 @@ def _print_tasks(tasks: "list[TaskMetrics]", by: str | None, *, highest: bool) -
     for task in tasks:
         best = {one.name: _text(_best(one, highest=highest)) for one in task.series}
         made.add_row(*cells(task.index, task.state, *(best.get(name, "") for name in names)))
-    console().print(made)
+    show_table(made)
 
 
 def _text(value: float) -> str:
