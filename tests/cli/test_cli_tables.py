@@ -10,6 +10,7 @@ import pytest
 
 from aliquot.cli.cluster.agents import agents_table, disk_shortages
 from aliquot.cli.cluster.tune import print_tuning
+from aliquot.cli.connection.output import count_text
 from aliquot.cli.connection.tables import (
     BriefCell,
     Column,
@@ -205,6 +206,13 @@ def test_a_tuning_report_notes_missing_passes(capsys: pytest.CaptureFixture[str]
     tuning = filled(Tuning, unseen=(filled(BacktestRow, sessions=40),), notes=notes, verdict="Better.")
     print_tuning(filled(Backtest), tuning)
     assert "note: first part: 7 passes are missing in the ledger" in capsys.readouterr().out.splitlines()
+
+
+def test_counts_of_one_are_singular(capsys: pytest.CaptureFixture[str]) -> None:
+    tuning = filled(Tuning, unseen=(filled(BacktestRow, sessions=1),), tries=1, verdict="No change.")
+    print_tuning(filled(Backtest), tuning)
+    assert "on 1 later session that the search has not seen; 1 policy was tried before" in capsys.readouterr().out
+    assert [count_text(count, "session") for count in (0, 1, 2)] == ["0 sessions", "1 session", "2 sessions"]
 
 
 def test_an_agent_whose_launches_are_paused_by_a_full_disk_says_so() -> None:

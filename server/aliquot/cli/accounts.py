@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from aliquot.cli.cluster.quota import known_subjects, note_new
-from aliquot.cli.connection.output import cells, choice, print_json, printable, show_table, table
+from aliquot.cli.connection.output import cells, choice, count_text, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.completion import key_ids, user_names
 from aliquot.cli.user_import import import_users
@@ -131,7 +131,7 @@ def _budget(one: "ApiKey") -> str:
     if one.gpu_hours_max is not None:
         parts.append(f"{one.gpu_hours:.1f} of {one.gpu_hours_max:g} GPU-hours")
     if one.sessions_max is not None:
-        parts.append(f"{one.submitted} of {one.sessions_max} sessions")
+        parts.append(f"{one.submitted} of {count_text(one.sessions_max, 'session')}")
     if one.dry_run_first:
         parts.append("dry run first")
     return ", ".join(parts)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from aliquot.cli.connection.output import printable
+from aliquot.cli.connection.output import count_text, printable
 from aliquot.cli.connection.server import usage
 from aliquot_schema.resources.units import size_text
 from aliquot_schema.sessions import UV
@@ -72,5 +72,5 @@ def synced(client: "BlockingClient", wanted: "CreateSessionInput", folder: Path 
         found = client.upload(folder)
     except WorkspaceFault as error:
         usage(f"--sync: {error}")
-    print(f"aliquot: {printable(folder)}: {found.files} files, {size_text(found.bytes)}", file=sys.stderr)
+    print(f"aliquot: {printable(folder)}: {count_text(found.files, 'file')}, {size_text(found.bytes)}", file=sys.stderr)
     return replace(wanted, workspace=found.id)

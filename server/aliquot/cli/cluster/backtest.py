@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Exit, Option
 
 from aliquot.cli.cluster.policy_changes import policy_in, policy_of
-from aliquot.cli.connection.output import cells, duration, print_json, printable, show_table, table
+from aliquot.cli.connection.output import cells, count_text, duration, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.connection.tables import present
 from aliquot.cli.session.options import seconds_of
@@ -178,19 +178,22 @@ def _figures(row: "BacktestRow") -> tuple[str, ...]:
 
 
 def _lines(report: "BacktestReport") -> Iterator[str]:
-    yield f"{report.sessions} sessions; fairness is Jain's index of the users' slowdowns, 1 = all equal"
+    yield f"{count_text(report.sessions, 'session')}; fairness is Jain's index of the users' slowdowns, 1 = all equal"
     started = report.reproduced + report.different_count
-    yield f"the policies of the time start {report.reproduced} of {started} sessions exactly when they started"
+    of = f"{report.reproduced} of {count_text(started, 'session')}"
+    yield f"the policies of the time start {of} exactly when they started"
     for one in report.different[:NAMED_MAX]:
         yield f"  {one.session_id} of {printable(one.owner)}: {one.reason}"
     for note in report.notes:
         yield f"note: {printable(note)}"
     for row in report.rows[1:]:
-        yield f"{printable(row.label)}: {row.winners_count} sessions wait less, {row.losers_count} wait longer"
+        less = count_text(row.winners_count, "session waits", "sessions wait")
+        longer = count_text(row.losers_count, "waits", "wait")
+        yield f"{printable(row.label)}: {less} less, {longer} longer"
         moved = [group for group in row.groups if group.kind == "user"]
         for group in sorted(moved, key=lambda group: group.wait_before - group.wait)[:NAMED_MAX]:
             before, after = duration(group.wait_before), duration(group.wait)
-            yield f"  {printable(group.name)}: mean wait {before} -> {after}, {group.sessions} sessions"
+            yield f"  {printable(group.name)}: mean wait {before} -> {after}, {count_text(group.sessions, 'session')}"
 
 
 def _write_csv(report: "BacktestReport", path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from aliquot.cli.cluster.agents import state_text
-from aliquot.cli.connection.output import moment, printable
+from aliquot.cli.connection.output import count_text, moment, printable
 from aliquot.cli.connection.tables import (
     GAP,
     columns_of,
@@ -130,7 +130,7 @@ class GpuMap:
         id_width = max((len(printable(agent.id)) for agent, _ in self._agents), default=0)
         most = max((len(gpus) for _, gpus in self._agents), default=0)
         total = [gpu for _, gpus in self._agents for gpu in gpus]
-        lines = [_line([(f"{len(self._agents)} agents{GAP}{_held(total)}", _BOLD)], colours=colours)]
+        lines = [_line([(f"{count_text(len(self._agents), 'agent')}{GAP}{_held(total)}", _BOLD)], colours=colours)]
         for agent, gpus in self._agents:
             start = f"{padded_to(printable(agent.id), min(id_width, width // 4))}{GAP}"
             state = "" if state_text(agent) == "alive" else f"{state_text(agent)}{GAP}"

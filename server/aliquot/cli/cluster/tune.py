@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Option
 
 from aliquot.cli.cluster.backtest import ended, print_rows
-from aliquot.cli.connection.output import duration, print_json, printable
+from aliquot.cli.connection.output import count_text, duration, print_json, printable
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.connection.tables import present
 from aliquot.cli.session.options import seconds_of
@@ -86,14 +86,15 @@ def print_tuning(found: "Backtest", tuning: "Tuning") -> None:
 
 def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
     sessions = tuning.unseen[0].sessions
-    yield f"on {sessions} later sessions that the search has not seen; {tuning.tries} policies were tried before"
+    tried = f"{count_text(tuning.tries, 'policy was', 'policies were')} tried before"
+    yield f"on {count_text(sessions, 'later session')} that the search has not seen; {tried}"
     for note in tuning.notes:
         yield f"note: {printable(note)}"
     for change in tuning.changes:
         yield f"  {change.name}: {change.before} -> {change.after}"
     for loser in tuning.losers[:LOSERS_MAX]:
         before, after = duration(loser.wait_before), duration(loser.wait)
-        yield f"  {printable(loser.name)} waits longer: {before} -> {after}, {loser.sessions} sessions"
+        yield f"  {printable(loser.name)} waits longer: {before} -> {after}, {count_text(loser.sessions, 'session')}"
     yield printable(tuning.verdict)
     if found.applied_version is not None:
         yield f"applied as version {found.applied_version} of the policy"

@@ -108,6 +108,11 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def count_text(count: int, one: str, several: str | None = None) -> str:
+    """`1 session`, `2 sessions`; the plural is given where it has more than an `s`."""
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
+
+
 def duration(seconds: float | None) -> str:
     """The two largest units of a duration: `2h 5m`."""
     if seconds is None:

@@ -178,7 +178,7 @@ def _behind(state: State, found: Statement, *, share: float, entitlement: float,
             "projects came first under fair share."
         )
     if found.preemptions:
-        yield f"Its sessions were preempted {found.preemptions} times."
+        yield f"Its sessions were preempted {found.preemptions} time{'s' if found.preemptions > 1 else ''}."
     lost = found.lost_failure + found.lost_preemption
     if found.held and lost > IDLE_NAMED * found.held:
         yield f"{lost / found.held:.0%} of what it held was lost to failures and preemption and had to be run again."
