@@ -127,7 +127,7 @@ def test_long_lines_break_between_words_and_commands_stay_whole() -> None:
     ("waiting", "words"),
     [
         (2, f"2 tasks that were preempted or retried wait; `aliquot session list --array {ID} --state queued"),
-        (0, "not waiting: running, 2 tasks active"),
+        (0, "not waiting: running, 2 tasks started and not ended"),
     ],
 )
 def test_preempted_tasks_of_a_running_array_are_named(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from aliquot.cli.connection.output import amount_text, duration, moment, print_json, printable, request_text
+from aliquot.cli.connection.output import amount_text, count_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 from aliquot.cli.connection.tables import with_names
 from aliquot.cli.session.list import waiting_names
@@ -173,7 +173,7 @@ def _tasks(session: "Session") -> str | None:
 def progress_text(session: "Session") -> str:
     """The state of a session: `queued, position 3: ...`."""
     if session.tasks is not None:
-        return f"{session.state}, {session.tasks.active.count} tasks active"
+        return f"{session.state}, {count_text(session.tasks.active.count, 'task')} started and not ended"
     position = f", position {session.queue_position}" if session.queue_position is not None else ""
     why = f": {printable(session.waits.message)}" if session.waits is not None else ""
     if is_pulling(session) and session.pull is not None:
