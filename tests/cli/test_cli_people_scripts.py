@@ -142,6 +142,9 @@ def test_slurm_programs_in_a_script_are_reported_as_unavailable(tmp_path: Path) 
         ("--array=1,3-4,0-10:5", "-r cpu=1 --array 1,3-4,0,5,10"),
         ("-H --requeue", "-r cpu=1 --hold --retries 1"),
         ("-d afterok:ses_1:ses_2,afterany:ses_3", "-r cpu=1 --after ses_1 --after ses_2 --after-any ses_3"),
+        ("--signal=B:USR1@120", "-r cpu=1 --checkpoint-signal USR1 --grace 120s"),
+        ("--signal RB:10", "-r cpu=1 --checkpoint-signal 10 --grace 60s"),
+        ("-d singleton", "-r cpu=1 --after-any @same-name"),
         ("--export=NONE,A=1,B=2", "-r cpu=1 -e A=1 -e B=2"),
     ],
 )  # fmt: skip
@@ -156,8 +159,6 @@ def test_slurm_directives_are_translated_to_options(given: str, expected: str) -
         ("-o slurm-%j.out -e slurm.err", ["output", "error"]),
         ("--mail-type=END --mail-user a@b", ["mail-type", "mail-user"]),
         ("--exclusive --qos=high -C a100", ["exclusive", "qos", "constraint"]),
-        ("--signal=B:USR1@60", ["signal"]),
-        ("-d singleton", ["dependency=singleton"]),
         ("--gres=shard:3,license:1", ["gres=shard:3", "gres=license:1"]),
     ],
 )
@@ -174,9 +175,17 @@ def test_only_the_first_of_several_slurm_gpu_types_is_requested() -> None:
 
 
 def test_ignored_slurm_dependencies_are_reported() -> None:
-    found = slurm_words(["-d", "afterok:ses_1,after:ses_2+5,singleton"])
+    found = slurm_words(["-d", "afterok:ses_1,after:ses_2+5,expand:ses_3"])
     assert found.words == ("-r", "cpu=1", "--after", "ses_1")
-    assert [note.split()[1] for note in found.notes] == ["--dependency=after:ses_2+5", "--dependency=singleton"]
+    assert [note.split()[1] for note in found.notes] == ["--dependency=after:ses_2+5", "--dependency=expand:ses_3"]
+
+
+def test_a_slurm_signal_for_the_steps_of_a_script_is_reported_to_go_to_the_script() -> None:
+    found = slurm_words(["--signal=USR1"])
+    assert found.words[2:] == ("--checkpoint-signal", "USR1", "--grace", "60s")
+    assert "the script itself gets it" in found.notes[0]
+    with pytest.raises(SlurmError, match="write it like USR1@120"):
+        slurm_words(["--signal=USR1@soon"])
 
 
 def test_slurm_export_all_is_reported_as_not_passed_on() -> None:

@@ -101,3 +101,17 @@ def test_a_task_that_waits_is_shown_by_its_array(scene: NamedSessions) -> None:
     assert "there is no session" in scene.run("show", "grid_5", code=3).output
     assert scene.run("cancel", "grid_3").stdout == f"{array}  queued\n"
     assert "there is no session" in scene.run("show", "grid_3", code=3).output
+
+
+def test_a_session_waits_for_the_open_sessions_of_its_own_name(scene: NamedSessions) -> None:
+    """`singleton` in Slurm."""
+
+    def waits_for(*words: str) -> set[str]:
+        id = scene.run("create", *words, "--hold", "--after-any", "@same-name", "--", "true").stdout.strip()
+        found = json.loads(scene.run("show", id, "--json").stdout)["depends_on"]
+        scene.run("cancel", id)
+        return {one["session_id"] for one in found}
+
+    assert waits_for("--name", "sweep_1") == {scene.ids["sweep"]}
+    assert waits_for("--name", "first of its name") == set()
+    assert "give one with --name" in scene.run("create", "--after-any", "@same-name", "--", "true", code=2).output

@@ -259,7 +259,7 @@ def _ready(ctx: typer.Context, client: "BlockingClient", wanted: "CreateSessionI
 
     from aliquot.cli.session.names import find_dependencies
 
-    depends_on = find_dependencies(client, wanted.depends_on)
+    depends_on = find_dependencies(client, wanted.depends_on, name=wanted.name)
     return _as_script(ctx, replace(wanted, depends_on=depends_on, pool=_pool(ctx, client, wanted.pool)))
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 LAST: Final = "@last"
+SAME_NAME: Final = "@same-name"
+"""As a dependency: the caller's sessions with the name of the new one that have not ended. `singleton` in Slurm."""
 FORMS: Final = "a name, the beginning or the end of an id, @last, or ARRAY_3 for a task"
 CANDIDATES_MAX: Final = 10
 MATCHES_MAX: Final = 100
@@ -88,14 +90,33 @@ def look_up(client: "BlockingClient", text: str) -> "Session":
 
 
 def find_dependencies(
-    client: "BlockingClient", links: "Sequence[DependencyInput] | None"
+    client: "BlockingClient", links: "Sequence[DependencyInput] | None", *, name: str | None
 ) -> "list[DependencyInput] | None":
-    """The dependencies with the ids of the sessions that they name."""
+    """The dependencies with the ids of the sessions that they name; `name` is that of the new session."""
     from msgspec.structs import replace
 
-    return (
-        None if links is None else [replace(link, session_id=find_session(client, link.session_id)) for link in links]
-    )
+    if links is None:
+        return None
+
+    def ids(text: str) -> list[str]:
+        return _with_name(client, name) if text == SAME_NAME else [find_session(client, text)]
+
+    return [replace(link, session_id=id) for link in links for id in ids(link.session_id)] or None
+
+
+def _with_name(client: "BlockingClient", name: str | None) -> list[str]:
+    """The caller's sessions with this name that have not ended, newest first."""
+    from aliquot.cli.connection.server import nodes, usage
+    from aliquot.client.generated.enums import SessionState
+    from aliquot.client.generated.sessions import SessionFilter
+    from aliquot.client.sessions import ENDED
+
+    if name is None:
+        usage(f"{SAME_NAME}: the session has no name; give one with --name")
+    open_states = [state for state in SessionState if state not in ENDED]
+    wanted = SessionFilter(owners=[client.me().name], name=name, states=open_states)
+    found = nodes(lambda first, after: client.sessions(first=first, after=after, filter=wanted))
+    return list(dict.fromkeys(_stem(one.id) for one in found))
 
 
 def _last(client: "BlockingClient") -> str:

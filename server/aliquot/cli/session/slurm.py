@@ -11,6 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aliquot.cli.connection.server import usage
+from aliquot.cli.session.names import SAME_NAME
 
 if TYPE_CHECKING:
     from aliquot.client.generated.inputs import CreateSessionInput
@@ -20,6 +21,7 @@ _TIME: Final = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})")
 _SIZE: Final = re.compile(r"(?P<number>\d+)(?P<unit>[KMGT]?)B?", re.IGNORECASE)
 _UNITS: Final = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _ARRAY: Final = re.compile(r"(?P<indices>[\d,:-]+)(?:%(?P<parallel>\d+))?")
+_SIGNAL: Final = re.compile(r"(?:(?P<to>[RB]+):)?(?P<signal>\w+)(?:@(?P<before>\d{1,5}))?")
 _SPAN: Final = re.compile(r"(?P<first>\d{1,15})-(?P<last>\d{1,15}):(?P<step>[1-9]\d{0,14})")
 
 
@@ -64,6 +66,21 @@ def memory_bytes(text: str) -> int:
     if found is None:
         raise SlurmError(f"#SBATCH --mem={text}: write it like 4000M or 8G")
     return int(found["number"]) * _UNITS[found["unit"].upper()]
+
+
+def signal_words(text: str) -> tuple[list[str], list[str]]:
+    """Read a signal before the time limit as options of `aliquot session create`, and messages. As in Slurm, it is sent
+    60 seconds before without a time.
+
+    Raises:
+        SlurmError: it is not a signal with a time.
+    """
+    found = _SIGNAL.fullmatch(text)
+    if found is None:
+        raise SlurmError(f"#SBATCH --signal={text}: write it like USR1@120 or B:USR1@120")
+    note = "#SBATCH --signal: the script itself gets it, as with B:, so trap it there, or start the program with `exec`"
+    notes = [] if "B" in (found["to"] or "") else [note]
+    return ["--checkpoint-signal", found["signal"], "--grace", f"{int(found['before'] or 60)}s"], notes
 
 
 def array_words(text: str) -> list[str]:
@@ -195,6 +212,8 @@ def _translated(name: str, value: str) -> tuple[list[str], list[str]]:
     if name == "dependency":
         ignored = [part for part in value.split(",") if not list(_dependencies(part))]
         return list(_dependencies(value)), [f"#SBATCH --dependency={part} is ignored" for part in ignored]
+    if name == "signal":
+        return signal_words(value)
     if name == "export":
         variables = [part for part in value.split(",") if "=" in part]
         rest = set(value.split(",")) - {*variables, "NONE"}
@@ -284,6 +303,8 @@ def _memory(options: Mapping[str, str], *, cpus: int, gpus: int, on_node: int) -
 def _dependencies(value: str) -> Iterator[str]:
     for part in value.split(","):
         condition, *ids = part.split(":")
+        if part == "singleton":
+            yield from ("--after-any", SAME_NAME)
         for id in ids:
             if condition in CONDITIONS:
                 yield from (CONDITIONS[condition], id)

@@ -24,6 +24,8 @@ EXAMPLES: Final = (
     "--nodes=2 --ntasks-per-node=8 --gpus-per-node=8",
     "--array=0-15%4",
     "--dependency=afterok:ses_0190",
+    "--dependency=singleton",
+    "--signal=B:USR1@120",
     "--hold",
     "--requeue",
     "--export=SEED=1",
