@@ -94,3 +94,8 @@ def test_functions_that_cannot_be_sent_are_refused_with_the_reason() -> None:
         function_command(doubled, [])
     with pytest.raises(ValueError, match="it printed no result"):
         result_in("nothing\n")
+
+
+def test_a_command_as_one_text_is_refused_instead_of_taken_letter_by_letter() -> None:
+    with pytest.raises(TypeError, match="program and arguments"):
+        array_command("echo {lr}", [{"lr": 1}])

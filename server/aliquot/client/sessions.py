@@ -90,7 +90,10 @@ def array_command(command: Sequence[str], parameters: Sequence[Mapping[str, obje
         parameters: one mapping per task, numbered from 0.
     Raises:
         ValueError: no task, a missing parameter, or a script above the size limit of a command.
+        TypeError: the command is one text.
     """
+    if isinstance(command, str):
+        raise TypeError('map takes program and arguments, like ["python3", "train.py", "--lr", "{lr}"], not one text')
     from aliquot_schema.sessions import COMMAND_BYTES_MAX
 
     if not parameters:
@@ -224,7 +227,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             The job array of a command; the futures of the calls of a function.
         Raises:
             ValueError: a parameter is missing, the function cannot be sent, or all together exceeds the size limit.
-            TypeError: an argument cannot be written as JSON.
+            TypeError: the command is one text, or an argument cannot be written as JSON.
         """
         indices = f"0-{len(parameters) - 1}"
         if not callable(call):
