@@ -5,6 +5,7 @@ arguments and its result are JSON. The result is the last line that the task pri
 """
 
 import ast
+import asyncio
 import inspect
 import json
 import shlex
@@ -25,6 +26,9 @@ MARKER: Final = "::aliquot-result "
 RESULT_BYTES_MAX: Final = 1 << 20
 """The result of one call, as JSON."""
 TAIL_BYTES: Final = RESULT_BYTES_MAX + 4096
+PAUSE_S_MIN: Final = 0.05
+PAUSE_S_MAX: Final = 1.0
+"""Between two requests of a job array whose tasks are waited for; it grows."""
 SHOWN_LINES: Final = 5
 """Of the output of a failed task, in its error."""
 _RUNNER: Final = """
@@ -69,11 +73,51 @@ class SessionReads(Protocol):
         """The output of several ranks so far."""
 
 
+class ArrayWatch:
+    """The tasks of a job array that have ended. However many futures wait, one request is made at a time for all."""
+
+    def __init__(self, calls: SessionReads, array_id: str) -> None:
+        self._calls = calls
+        self._array_id = array_id
+        self._ended: frozenset[int] = frozenset()
+        self._is_over = False
+        self._request: asyncio.Task[None] | None = None
+        self._waiting = 0
+        self._pause_s = 0.0
+
+    def saw(self, array: Session) -> None:
+        """Take a state of the array."""
+        self._ended = frozenset(ended_tasks(array.tasks))
+        self._is_over = array.ended_at is not None
+
+    async def until_ended(self, index: int) -> None:
+        """Wait for the end of a task, in whatever way, or of the array. Raises as `SessionReads.states`."""
+        self._waiting += 1
+        try:
+            while not (self._is_over or index in self._ended):
+                if self._request is None or self._request.done():
+                    self._request = asyncio.create_task(self._ask())
+                request = self._request
+                await asyncio.wait((request,))
+                if not request.cancelled():
+                    request.result()
+        finally:
+            self._waiting -= 1
+            if not self._waiting and self._request is not None:
+                self._request.cancel()
+
+    async def _ask(self) -> None:
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(PAUSE_S_MAX, max(PAUSE_S_MIN, self._pause_s * 1.5))
+        async with aclosing(self._calls.states(self._array_id)) as states:
+            self.saw(await anext(states))
+
+
 class SessionFuture(Generic[R]):
     """The result of a session that may still wait or run. `await future` is `await future.result()`."""
 
     def __init__(
-        self, calls: SessionReads, id: str, *, read: Callable[[str], R], task: tuple[str, int] | None = None
+        self, calls: SessionReads, id: str, *, read: Callable[[str], R], task: tuple[ArrayWatch, int] | None = None
     ) -> None:
         """
         Args:
@@ -100,7 +144,8 @@ class SessionFuture(Generic[R]):
             CallFailed: it failed or was canceled, or printed no result.
         """
         if self._task is not None:
-            await self._ended_in_array(*self._task)
+            array, index = self._task
+            await array.until_ended(index)
         try:
             session = await self._calls.wait(self.id)
         except NotFound:
@@ -114,12 +159,6 @@ class SessionFuture(Generic[R]):
             return self._read(output)
         except ValueError as error:
             raise CallFailed(session, id=self.id, output=f"{error}\n{_end(output)}") from None
-
-    async def _ended_in_array(self, array_id: str, index: int) -> None:
-        async with aclosing(self._calls.states(array_id)) as states:
-            async for array in states:
-                if index in ended_tasks(array.tasks):
-                    return
 
     async def output(self) -> str:
         """The end of the output of rank 0 so far, at most 1 MiB."""
@@ -140,8 +179,9 @@ class MappedCalls(Generic[R]):
         self._calls = calls
         self.session = array
         """The job array."""
+        self._watch = ArrayWatch(calls, array.id)
         self.futures: tuple[SessionFuture[R], ...] = tuple(
-            SessionFuture(calls, f"{array.id}_{index}", read=read, task=(array.id, index)) for index in range(count)
+            SessionFuture(calls, f"{array.id}_{index}", read=read, task=(self._watch, index)) for index in range(count)
         )
         """One per set of parameters, in their order."""
 
@@ -157,6 +197,7 @@ class MappedCalls(Generic[R]):
         seen: set[int] = set()
         async with aclosing(self._calls.states(self.session.id)) as states:
             async for array in states:
+                self._watch.saw(array)
                 for index in ended_tasks(array.tasks):
                     if index not in seen:
                         seen.add(index)
