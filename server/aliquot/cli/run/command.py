@@ -106,10 +106,16 @@ def _preview(client: "BlockingClient", sessions: "list[SessionInFile]", *, as_js
     from aliquot.cli.connection.tables import present
     from aliquot.cli.session.show import preview_text
     from aliquot.cli.session.when import start_text
+    from aliquot.client.errors import Refused
 
+    _check_names(client, sessions)
     for one in sessions:
         request = one.request()
-        preview = client.preview_session(request)
+        try:
+            preview = client.preview_session(request)
+        except Refused as error:
+            text = f"sessions.{one.name}: {error.answer.get('message', '')}"
+            raise (Refused({**error.answer, "message": text}) if len(sessions) > 1 else error) from None
         start = None if preview.starts_now else _start(client, request)
         if as_json:
             print_json({"name": one.name, "preview": preview, "start": start})
@@ -119,6 +125,16 @@ def _preview(client: "BlockingClient", sessions: "list[SessionInFile]", *, as_js
         print("\n".join(f"  {line}" for line in preview_text(client, preview, request).splitlines()))
         if start is not None:
             print(f"  forecast: {start_text(start, now=present())}")
+
+
+def _check_names(client: "BlockingClient", sessions: "list[SessionInFile]") -> None:
+    """Check that folders and earlier sessions that the file names exist, as a submission would."""
+    own = {one.name for one in sessions}
+    for one in sessions:
+        if one.sync is not None and not one.sync.is_dir():
+            usage(f"sessions.{one.name}: sync: {one.sync} is not a folder")
+        for name in {name for name, _, _ in one.after} - own:
+            client.get_session(find_session(client, name))
 
 
 def _start(client: "BlockingClient", request: "CreateSessionInput") -> "TimeBand | None":
