@@ -3,13 +3,16 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from aliquot.client import ServerUnreachable
-from aliquot.client.futures import ArrayWatch, SessionReads
+from aliquot.client import CallFailed, ServerUnreachable
+from aliquot.client.futures import ArrayWatch, SessionFuture, SessionReads
+from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet
+from aliquot_schema.errors import NotFound
 from cli_tables import filled
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +67,33 @@ async def test_a_future_that_is_given_up_leaves_the_others_waiting() -> None:
     last.cancel()
     await asyncio.gather(last, return_exceptions=True)
     assert last.cancelled()
+
+
+async def test_a_task_that_was_retried_before_it_ever_ran_is_waited_for_again() -> None:
+    array, asked = Array(4), list[str]()
+
+    async def wait(id: str) -> Session:
+        asked.append(id)
+        if len(asked) == 1:
+            raise NotFound("no such task", kind="session", id=id)
+        return filled(Session, id=id, state=SessionState.COMPLETED)
+
+    async def output_so_far(id: str, *, offsets: Any) -> AsyncGenerator[Any, None]:
+        yield SimpleNamespace(text=f"{id} {len(offsets)}")
+
+    calls = SimpleNamespace(states=array.states, wait=wait, output_so_far=output_so_far)
+    watch = ArrayWatch(cast("SessionReads", calls), "ses_1")
+    future = SessionFuture(cast("SessionReads", calls), "ses_1_0", read=str, task=(watch, 0))
+    assert (await future, asked, array.asked) == ("ses_1_0 1", ["ses_1_0", "ses_1_0"], 2)
+    asked.clear()
+    watch.forget()
+    calls.wait = absent
+    with pytest.raises(CallFailed, match="canceled before it started"):
+        await future
+
+
+async def absent(id: str) -> Session:
+    raise NotFound("no such task", kind="session", id=id)
 
 
 async def test_every_waiting_future_gets_the_failure_of_a_request() -> None:

@@ -90,6 +90,10 @@ class ArrayWatch:
         self._ended = frozenset(ended_tasks(array.tasks))
         self._is_over = array.ended_at is not None
 
+    def forget(self) -> None:
+        """Ask again before the next answer: ended tasks may have been retried."""
+        self._ended, self._is_over = frozenset(), False
+
     async def until_ended(self, index: int) -> None:
         """Wait for the end of a task, in whatever way, or of the array. Raises as `SessionReads.states`."""
         self._waiting += 1
@@ -143,15 +147,7 @@ class SessionFuture(Generic[R]):
         Raises:
             CallFailed: it failed or was canceled, or printed no result.
         """
-        if self._task is not None:
-            array, index = self._task
-            await array.until_ended(index)
-        try:
-            session = await self._calls.wait(self.id)
-        except NotFound:
-            if self._task is None:
-                raise
-            raise CallFailed(None, id=self.id, output="") from None
+        session = await self._session_ended()
         output = await self.output()
         if session.state != SessionState.COMPLETED:
             raise CallFailed(session, id=self.id, output=_end(output))
@@ -159,6 +155,18 @@ class SessionFuture(Generic[R]):
             return self._read(output)
         except ValueError as error:
             raise CallFailed(session, id=self.id, output=f"{error}\n{_end(output)}") from None
+
+    async def _session_ended(self) -> Session:
+        if self._task is None:
+            return await self._calls.wait(self.id)
+        array, index = self._task
+        for _ in range(2):
+            await array.until_ended(index)
+            try:
+                return await self._calls.wait(self.id)
+            except NotFound:  # canceled before it started; or what is known is old, and it was retried since
+                array.forget()
+        raise CallFailed(None, id=self.id, output="")
 
     async def output(self) -> str:
         """The end of the output of rank 0 so far, at most 1 MiB."""
