@@ -207,17 +207,21 @@ function Session({
 }) {
   const now = useNow();
   if (!effect.session) return null;
+  const hasStart = effect.session.__typename === "SessionPreview" && effect.session.starts_now;
+  // A forecast is of the present cluster and policy.
   const isAlone = !input.drain && !input.like && !input.policy;
   return (
     <section className="panel stack" aria-label="The session">
       <h2>The session</h2>
-      {isAlone ? <Preview answer={effect.session} agents={agents} /> : null}
+      <Preview answer={effect.session} agents={agents} />
       {isAlone && input.session ? <StartLine request={input.session} /> : null}
-      <p>
-        {effect.session_start
-          ? `If all sessions run for as long as planned, it starts ${whenText(effect.session_start, now)}.`
-          : "Its start is unknown."}
-      </p>
+      {hasStart ? null : (
+        <p>
+          {effect.session_start
+            ? `If all sessions run for as long as planned, it starts ${whenText(effect.session_start, now)}.`
+            : "Its start is unknown."}
+        </p>
+      )}
     </section>
   );
 }
