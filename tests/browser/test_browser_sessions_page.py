@@ -90,3 +90,17 @@ async def test_several_sessions_can_be_held_and_canceled_together(browser: Brows
         await page.get_by_role("button", name="Cancel the sessions").click()
         for session_id in ids:
             await until_state(client, session_id, "canceled")
+
+
+async def test_the_tab_of_a_session_has_its_name(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        first, second = [await submit(client, "true", {"cpu": "1"}, name=name) for name in ("train-a", "train-b")]
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/sessions/{first}")
+        await expect(page).to_have_title("train-a · Aliquot")
+        await tab.open(f"/sessions/{second}")
+        await expect(page).to_have_title("train-b · Aliquot")
+        await page.get_by_role("link", name="Sessions").click()
+        await expect(page).to_have_title("Sessions · Aliquot")
+        await page.go_back()
+        await expect(page).to_have_title("train-b · Aliquot")

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import type { Live } from "../api/live";
 import { Together, useLoading } from "../api/Together";
@@ -27,6 +27,7 @@ import { TaskMetrics } from "./TaskMetrics";
 import { Tasks } from "./Tasks";
 import { Timeline } from "./Timeline";
 import { TerminalPanel } from "../terminal/TerminalPanel";
+import { setTitle } from "../shell/title";
 import { useSession } from "./watching";
 import { Because } from "../queue/Because";
 import { When } from "./When";
@@ -58,6 +59,8 @@ function Parts({ session, live }: { readonly session: Session; readonly live: Li
   const me = useIdentity();
   const devices = useDevices(session);
   const course = useSteps(session.id, session);
+  const name = nameOf(session);
+  useEffect(() => setTitle(name), [name]);
   // Its buttons depend on the role.
   useLoading(me === null);
   // An array has no output itself: each of its tasks has its own page.
@@ -93,12 +96,7 @@ function Parts({ session, live }: { readonly session: Session; readonly live: Li
       ) : null}
       {hasRun ? (
         <>
-          <LogPanel
-            sessionId={session.id}
-            name={nameOf(session)}
-            ranks={session.cluster_size}
-            attempt={session.attempt}
-          />
+          <LogPanel sessionId={session.id} name={name} ranks={session.cluster_size} attempt={session.attempt} />
           <Metrics session={session} />
           <Results session={session} />
           <Readings session={session} devices={devices} />

@@ -11,6 +11,7 @@ import { maySubmit } from "../identity/rights";
 import { user } from "../api/presence";
 import { Notifier } from "./Notifier";
 import { Shortcuts } from "./Shortcuts";
+import { setTitle } from "./title";
 import { UserMenu } from "./UserMenu";
 
 const PAGES = [
@@ -25,6 +26,12 @@ const PAGES = [
 
 /** Pages of users that may submit. */
 const SUBMITTERS: ReadonlySet<string> = new Set(["/submit", "/what-if"]);
+
+function titleOf(location: string): string {
+  return (
+    PAGES.find(({ path }) => path === location)?.name ?? (location.startsWith("/sessions/") ? "Session" : "Not found")
+  );
+}
 
 /** The frame of every page: navigation, connection state and messages. */
 export function Shell({ children }: { readonly children: ReactNode }) {
@@ -41,10 +48,8 @@ export function Shell({ children }: { readonly children: ReactNode }) {
     if (location !== first.current) document.getElementById("content")?.focus({ preventScroll: true });
     first.current = "";
   }, [location]);
-  useEffect(() => {
-    const page = PAGES.find(({ path }) => path === location)?.name ?? "Session";
-    document.title = `${page} · Aliquot`;
-  }, [location]);
+  // A session's page puts the name there as soon as it is known.
+  useEffect(() => setTitle(titleOf(location)), [location]);
   return (
     <MeContext value={me}>
       <a className="skip" href="#content">
