@@ -88,3 +88,18 @@ async def test_a_new_key_is_copied_and_closed_by_its_button_only(browser: Browse
         assert await page.evaluate("navigator.clipboard.readText()") == secret
         await page.get_by_role("button", name="Close").click()
         await expect(shown).to_have_count(0)
+
+
+async def test_a_double_click_creates_one_key(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        async with demo.client() as client:
+            await client.change(ADD_USER.replace("kim", "ada"), {})
+        page = await tab.open("/admin?tab=access")
+        await page.get_by_role("button", name="New key …").click()
+        await page.get_by_label("User", exact=True).fill("ada")
+        await page.get_by_label("Purpose").fill("pressed twice")
+        await page.get_by_role("button", name="Create").dblclick()
+        await page.get_by_role("button", name="Copy the key").wait_for()
+        await page.get_by_role("button", name="Close").click()
+        await page.reload()
+        await expect(page.get_by_role("cell", name="pressed twice", exact=True)).to_have_count(1)

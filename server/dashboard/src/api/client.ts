@@ -1,5 +1,6 @@
 import { Client, fetchExchange, type AnyVariables, type TypedDocumentNode } from "@urql/core";
 import { faultOf, type Fault } from "./faults";
+import { joined } from "./joining";
 import { Observable } from "./observable";
 import { signedOut } from "./presence";
 
@@ -29,13 +30,15 @@ export async function ask<Data, Variables extends AnyVariables>(
   return dataOf(result);
 }
 
-/** Runs a mutation. Throws a Refusal; expected errors are union members in the data. */
-export async function change<Data, Variables extends AnyVariables>(
+/** Runs a mutation once at a time. Throws a Refusal; expected errors are union members in the data. */
+export function change<Data, Variables extends AnyVariables>(
   document: TypedDocumentNode<Data, Variables>,
   variables: Variables,
 ): Promise<Data> {
-  const result = await client.mutation(document, variables).toPromise();
-  return dataOf(result);
+  const names = document.definitions.map((one) => ("name" in one ? one.name?.value : undefined));
+  return joined(JSON.stringify([names, variables]), async () =>
+    dataOf(await client.mutation(document, variables).toPromise()),
+  );
 }
 
 function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[0] }): Data {

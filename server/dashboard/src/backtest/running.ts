@@ -1,4 +1,5 @@
 import { ask, change } from "../api/client";
+import { joined } from "../api/joining";
 import {
   ApplyTuningDocument,
   BacktestDocument,
@@ -11,10 +12,16 @@ import {
 
 export const load = async (id: string) => (await ask(BacktestDocument, { id })).backtest ?? null;
 
-export const start = async (input: BacktestInput) => (await change(StartBacktestDocument, { input })).start_backtest;
+// Two presses in a row differ in the time that `since` counts from.
+export const start = (input: BacktestInput) =>
+  joined(
+    `backtest ${JSON.stringify(input.runs)}`,
+    async () => (await change(StartBacktestDocument, { input })).start_backtest,
+  );
 
 export const stop = async (id: string) => (await change(CancelBacktestDocument, { id })).cancel_backtest;
 
-export const tune = async (input: TuningInput) => (await change(StartTuningDocument, { input })).start_tuning;
+export const tune = (input: TuningInput) =>
+  joined("tune", async () => (await change(StartTuningDocument, { input })).start_tuning);
 
 export const apply = async (id: string) => (await change(ApplyTuningDocument, { id })).apply_tuning;
