@@ -80,6 +80,8 @@ async def test_a_booking_is_made_by_the_keyboard_on_a_narrow_screen(browser: Bro
         await page.locator(".fc-timeGridDay-view").wait_for()
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         await page.get_by_role("button", name="Book …").press("Enter")
+        within = "(dialog) => dialog.scrollWidth <= dialog.clientWidth"
+        assert await page.get_by_role("dialog").evaluate(within)
         await page.get_by_role("dialog").get_by_label("GPUs").fill("999")
         await expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text(
             "Pool default has 16 GPUs, and 999 were asked for."
