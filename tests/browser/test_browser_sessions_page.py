@@ -104,3 +104,11 @@ async def test_the_tab_of_a_session_has_its_name(browser: Browser, demo: OwnServ
         await expect(page).to_have_title("Sessions · Aliquot")
         await page.go_back()
         await expect(page).to_have_title("train-b · Aliquot")
+
+
+async def test_an_elastic_session_says_with_how_few_kernels_it_starts(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        elastic = await submit(client, "true", {"cpu": "1"}, cluster_size=4, cluster_size_min=2)
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/sessions/{elastic}")
+        await expect(page.get_by_role("region", name="Request")).to_contain_text("starts with 2 kernels or more")
