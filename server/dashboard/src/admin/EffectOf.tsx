@@ -33,6 +33,9 @@ export function EffectOf({ input }: { readonly input: WhatIfInput }) {
               </li>
             ))}
           </ul>
+          {effect.restarts.length > SHOWN ? (
+            <p className="quiet small">and {effect.restarts.length - SHOWN} more</p>
+          ) : null}
         </>
       )}
     </section>
