@@ -111,4 +111,4 @@ async def test_an_elastic_session_says_with_how_few_kernels_it_starts(browser: B
         elastic = await submit(client, "true", {"cpu": "1"}, cluster_size=4, cluster_size_min=2)
     async with signed_in(browser, demo) as tab:
         page = await tab.open(f"/sessions/{elastic}")
-        await expect(page.get_by_role("region", name="Request")).to_contain_text("starts with 2 kernels or more")
+        await expect(page.get_by_role("region", name="Request")).to_contain_text("at least 2 of its kernels")

@@ -15,7 +15,7 @@ export function Request({ session }: { readonly session: Session }) {
   const facts: readonly (readonly [string, string | null])[] = [
     ["run by", aroundText(writtenOf(session.command).around)],
     ["resources", asked(session)],
-    ["elastic", session.cluster_size_min === null ? null : `starts with ${session.cluster_size_min} kernels or more`],
+    ["elastic", session.cluster_size_min === null ? null : `at least ${session.cluster_size_min} of its kernels`],
     ["GPU-hours of the newest attempt", hours === null ? null : hoursText(hours)],
     ["memory per GPU", session.gpu_memory_gb ? `at least ${session.gpu_memory_gb} GB` : null],
     ["models", session.models.join(", ") || null],
