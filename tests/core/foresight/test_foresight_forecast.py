@@ -191,6 +191,7 @@ def test_run_times_of_sessions_of_one_user_and_size_are_drawn_together() -> None
 @pytest.mark.parametrize(
     ("runs", "unknown"),
     [
+        (learned(1, count=1), "1 session has ended so far; forecasts need 50"),
         (learned(1, count=RUNS_MIN - 1), "49 sessions have ended so far; forecasts need 50"),
         (learned(1), None),
     ],

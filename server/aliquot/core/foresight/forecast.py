@@ -358,10 +358,13 @@ class _Maker:
         )
 
     def _no_history(self, known: int) -> str | None:
-        if self._runs.total < RUNS_MIN:
-            return f"{self._runs.total} sessions have ended so far; forecasts need {RUNS_MIN}"
+        total = self._runs.total
+        if total < RUNS_MIN:
+            have = "session has" if total == 1 else "sessions have"
+            return f"{total} {have} ended so far; forecasts need {RUNS_MIN}"
         if known < RUNS_OF_USER_MIN:
-            return f"{known} sessions of this user have ended so far; forecasts need {RUNS_OF_USER_MIN}"
+            sessions, have = ("session", "has") if known == 1 else ("sessions", "have")
+            return f"{known} {sessions} of this user {have} ended so far; forecasts need {RUNS_OF_USER_MIN}"
         return None
 
     def _features(self, row: PendingRow, told: str) -> Features:
