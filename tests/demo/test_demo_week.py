@@ -10,6 +10,7 @@ import pytest
 
 from aliquot.app.agents import token_file_of
 from aliquot.app.demo import begin_demo, with_demo
+from aliquot.core.scheduler.shares import weight_of
 from aliquot.demo.readings import store_readings
 from aliquot.demo.scenario import PEOPLE, PROJECTS, TAG, submissions
 from aliquot.demo.week import WEEK_US, GeneratedWeek
@@ -81,6 +82,7 @@ async def test_the_records_of_the_demo_week_verify_and_match_the_state(stored: S
     assert broken(state) == []
     assert {user for user in state.people.users} == {person.name for person in PEOPLE}
     assert {quota.name for quota in state.quotas.values()} >= PROJECTS.keys()
+    assert min(map(weight_of, state.quotas.values())) == weight_of(None)
 
 
 async def test_usage_equals_the_hours_held_by_leases(stored: StoredWeek) -> None:

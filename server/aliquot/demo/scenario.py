@@ -46,8 +46,8 @@ PEOPLE: Final = (
     _person("tomas", "robotics", "vision"),
     _person("lena", "robotics"),
 )
-PROJECTS: Final = {"language": ("12", 3), "vision": ("10", 2), "robotics": ("5", 1)}
-"""By name: most GPUs held at a time, and weight in fair share."""
+PROJECTS: Final = {"language": ("12", 3000), "vision": ("10", 2000), "robotics": ("5", 1000)}
+"""By name: most GPUs held at a time, and weight in fair share; a project without a quota has 1000."""
 
 
 class JobKind(Struct, frozen=True, kw_only=True):

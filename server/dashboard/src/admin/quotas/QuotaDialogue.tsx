@@ -139,7 +139,7 @@ function Limits({ draft, wrongs, use, edit }: LimitsProps) {
         label="Weight"
         value={draft.weight}
         wrong={wrongs["weight"]}
-        hint="Its share among users or projects of the same level."
+        hint="Of fair share. Empty = 1000 for each GPU guaranteed, else for each held at most, else 1000."
         onChange={(weight) => edit({ weight })}
       />
     </>
