@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Event } from "../src/api/feed";
-import { matchingEntries, pageEntries, shortcutOf } from "../src/shell/entries";
+import { matchingEntries, pageEntries, sessionEntries, shortcutOf } from "../src/shell/entries";
 import { toldOf } from "../src/shell/notifications";
 
 const event = (kind: string, part: object = {}) =>
@@ -59,4 +59,20 @@ test("viewers have no submit page", () => {
     );
   expect(paths("viewer")).not.toContain("/submit");
   expect(paths("user")).toContain("/submit");
+});
+
+test("the array of found tasks is an entry before them, once", () => {
+  const task = (id: string) => ({ id, name: "sweep", owner: "ada", state: "failed" });
+  const texts = (...ids: string[]) => sessionEntries(ids.map(task)).map(({ text, kind }) => `${text}: ${kind}`);
+  expect(texts("ses_a_9", "ses_a_8")).toEqual([
+    "sweep: job array, ada",
+    "sweep_9: session, failed, ada",
+    "sweep_8: session, failed, ada",
+  ]);
+  expect(texts("ses_a_9", "ses_a")).toEqual(["sweep_9: session, failed, ada", "sweep: session, failed, ada"]);
+});
+
+test("each tab of the page Admin is an entry", () => {
+  const texts = pageEntries(null).map(({ text }) => text);
+  expect(texts).toEqual(expect.arrayContaining(["Admin: policy", "Admin: backtest", "Admin: audit"]));
 });

@@ -6,8 +6,7 @@ import { useLive } from "../api/live";
 import { PaletteDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { useSettled } from "../parts/settled";
-import { nameOf } from "../session/standing";
-import { matchingEntries, pageEntries, type Entry } from "./entries";
+import { matchingEntries, pageEntries, sessionEntries, type Entry } from "./entries";
 import { setTheme } from "./theme";
 
 const SHOWN = 14;
@@ -103,12 +102,7 @@ async function load(text: string): Promise<readonly Entry[]> {
   const nodes = [...new Set(agents.edges.map(({ node }) => node.node_id))];
   const users = [...new Set(usage.map(({ user }) => user))];
   return [
-    ...sessions.edges.map(({ node }) => ({
-      kind: `session, ${node.state}, ${node.owner}`,
-      text: nameOf(node),
-      path: `/sessions/${node.id}`,
-      id: node.id,
-    })),
+    ...sessionEntries(sessions.edges.map(({ node }) => node)),
     ...nodes.map((node) => ({ kind: "node", text: node, path: `/?node=${encodeURIComponent(node)}` })),
     ...users.map((user) => ({
       kind: "user",

@@ -1,5 +1,6 @@
 import type { Me } from "../identity/me";
 import { maySubmit } from "../identity/rights";
+import { arrayOf, nameOf } from "../session/standing";
 
 /** Something to go to, or to do. */
 export interface Entry {
@@ -24,7 +25,7 @@ export const LETTERS: Readonly<Record<string, { readonly path: string; readonly 
   a: { path: "/admin", text: "Admin" },
 };
 
-const TABS = ["policy", "quotas", "alerts", "doctor", "audit", "access"] as const;
+const TABS = ["policy", "quotas", "alerts", "backtest", "doctor", "audit", "access"] as const;
 
 /** The pages, and what can be done from everywhere. */
 export function pageEntries(me: Me | null): Entry[] {
@@ -40,6 +41,28 @@ export function pageEntries(me: Me | null): Entry[] {
     { kind: "page", text: "GraphiQL", path: "/graphiql", isDocument: true },
     { kind: "page", text: "Documentation", path: "/docs/", isDocument: true },
   ];
+}
+
+interface FoundSession {
+  readonly id: string;
+  readonly name: string | null;
+  readonly owner: string;
+  readonly state: string;
+}
+
+/** Sessions; before the first task of an array the array itself, which the many tasks may have kept from being found. */
+export function sessionEntries(sessions: readonly FoundSession[]): Entry[] {
+  const listed = new Set(sessions.map(({ id }) => id));
+  return sessions.flatMap((session) => {
+    const own = { id: session.id, name: session.name, kind: `session, ${session.state}, ${session.owner}` };
+    const array = arrayOf(session.id);
+    const found = [own];
+    if (array && !listed.has(array)) {
+      listed.add(array);
+      found.unshift({ id: array, name: session.name, kind: `job array, ${session.owner}` });
+    }
+    return found.map(({ id, name, kind }) => ({ kind, text: nameOf({ id, name }), path: `/sessions/${id}`, id }));
+  });
 }
 
 /** The entries with every word in their text, kind or id; those that begin with the text first. */
