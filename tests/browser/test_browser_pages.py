@@ -209,6 +209,13 @@ async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) 
         await expect(page.get_by_text("There are no quotas")).to_be_visible()
 
 
+async def test_an_unknown_tab_in_the_address_opens_the_first(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=nodes")
+        await expect(page.get_by_role("tab", name="Agents")).to_have_attribute("aria-selected", "true")
+        await expect(page.get_by_role("button", name="Drain demo-2")).to_be_visible()
+
+
 async def test_the_doctor_asks_every_agent(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=doctor")

@@ -11,12 +11,15 @@ import { DoctorTab } from "./doctor/DoctorTab";
 import { PolicyTab } from "./policy/PolicyTab";
 import { QuotasTab } from "./quotas/QuotasTab";
 
+const TABS: ReadonlySet<string> = new Set("agents policy quotas alerts backtest doctor audit access".split(" "));
+
 /** Administration, in tabs. */
 export default function AdminPage() {
   const [search, setSearch] = useSearchParams();
   const me = useIdentity();
   const isOperator = mayOperate(me);
-  const tab = search.get("tab") ?? "agents";
+  const named = search.get("tab") ?? "";
+  const tab = TABS.has(named) ? named : "agents";
   return (
     <div className="stack">
       <h1>Admin</h1>
