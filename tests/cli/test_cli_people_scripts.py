@@ -180,6 +180,11 @@ def test_ignored_slurm_dependencies_are_reported() -> None:
     assert [note.split()[1] for note in found.notes] == ["--dependency=after:ses_2+5", "--dependency=expand:ses_3"]
 
 
+def test_a_slurm_dependency_on_any_of_several_is_refused() -> None:
+    with pytest.raises(SlurmError, match="waits for all"):
+        slurm_words(["-d", "afterok:ses_1?afterany:ses_2"])
+
+
 def test_a_slurm_signal_for_the_steps_of_a_script_is_reported_to_go_to_the_script() -> None:
     found = slurm_words(["--signal=USR1"])
     assert found.words[2:] == ("--checkpoint-signal", "USR1", "--grace", "60s")

@@ -63,7 +63,8 @@ test("the sentence on fidelity counts the sessions that started elsewhere", () =
 });
 
 test("winners and losers are counted; without any, it says so", () => {
-  expect(movesOf(row("x", { winners_count: 3, losers_count: 1 }))).toBe("3 sessions wait less, 1 wait longer.");
+  expect(movesOf(row("x", { winners_count: 3, losers_count: 1 }))).toBe("3 sessions wait less, 1 waits longer.");
+  expect(movesOf(row("x", { winners_count: 1, losers_count: 2 }))).toBe("1 session waits less, 2 wait longer.");
   expect(movesOf(row("x"))).toBe("No session waits a minute more or less.");
 });
 

@@ -23,7 +23,8 @@ export function fidelityOf({ reproduced, different_count: different }: Report): 
 /** Winners and losers of a run, as a sentence. */
 export function movesOf({ winners_count: winners, losers_count: losers }: Row): string {
   if (!winners && !losers) return "No session waits a minute more or less.";
-  return `${winners} sessions wait less, ${losers} wait longer.`;
+  const less = winners === 1 ? "1 session waits less" : `${winners} sessions wait less`;
+  return `${less}, ${losers} ${losers === 1 ? "waits" : "wait"} longer.`;
 }
 
 /** Users and projects of a run by the change of their mean wait, the largest loss first. */
