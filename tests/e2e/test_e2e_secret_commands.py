@@ -23,7 +23,7 @@ async def test_secrets_are_stored_listed_and_deleted() -> None:
         (listed,) = json.loads((await secret(server, "list", "--json"))[1])
         assert listed == stored
         row = (await secret(server, "list"))[1].splitlines()[-1]
-        assert re.fullmatch(r"hub +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d *", row)
+        assert re.fullmatch(r"hub\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", row)
         assert json.loads((await secret(server, "delete", "hub", "--json"))[1])["name"] == "hub"
         assert (await secret(server, "delete", "hub"))[0] == REFUSED
 

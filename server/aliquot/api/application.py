@@ -39,13 +39,14 @@ from aliquot.api.middleware import (
     BodyLimit,
     BodyRefusal,
     BodyTimeout,
+    FaultResponses,
     OriginCheck,
     RequestLog,
     ResponseChunking,
     TokenPrefetch,
     body_too_slow,
 )
-from aliquot.api.refusals import FaultResponses, NotHere
+from aliquot.api.refusals import NotHere
 from aliquot.api.rest.routes import rest_routes
 from aliquot.api.session_files import MEDIA_TYPE, ResultDownload
 from aliquot.api.session_files import PATH as FILE_PATH

@@ -3,6 +3,7 @@
 - `RequestLog`: request id, access log, and default response headers.
 - `OriginCheck`: allowed hosts and origins. Another site can point its own name at this machine (DNS rebinding) or use
   a browser's cookies; the Host header reveals the first, the Origin header the second.
+- `FaultResponses`: the answer when a handler fails.
 - `BodyLimit`: body size. Declared sizes are rejected before a byte is read, others while reading.
 - `ResponseChunking` and `BodyTimeout`: limits on slow clients.
 - `TokenPrefetch`: validates provider tokens, which may need a network request, before authentication.
@@ -191,6 +192,37 @@ def _hostname(url: str) -> str | None:
         return None
     plain = not (parts.path or parts.query or parts.username)
     return parts.hostname if plain else None
+
+
+class FaultResponses:
+    """Middleware that answers a request whose handler failed: 500, with the id under which the log has the fault."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except ClientDisconnect:
+            raise
+        except Exception:
+            if has_begun:  # the connection is closed, so that the client sees that the answer is not complete
+                raise
+            request_id = scope[REQUEST_ID]
+            log.exception("%s: fault at %s", request_id, scope["path"])
+            words = f"Internal error. The server's log has the details under {request_id}."
+            await refusal(scope, 500, "internal", words)(scope, receive, send)
 
 
 class BodyLimit(RequestBodyLimitMiddleware):

@@ -1,15 +1,14 @@
-"""Rejections before a request reaches GraphQL or REST, and faults of handlers, in the error format of the interface."""
+"""Rejections before a request reaches GraphQL or REST, in the error format of that interface."""
 
-import logging
 import re
 from collections.abc import Callable
 from typing import Final
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from aliquot.api.encoding import REQUEST_ID, json_response
 from aliquot.api.rest.framework import problem_response
@@ -17,7 +16,6 @@ from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
 from aliquot.api.status_page import document
 from aliquot_schema.errors import Unauthenticated
 
-log: Final = logging.getLogger("aliquot.api")
 _PATHS: Final = frozenset({operation.path for operation in OPERATIONS} | {DOCUMENT_PATH})
 _ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/") > 1)
 """First path segments of the REST API."""
@@ -55,37 +53,6 @@ class NotHere:
         response = problem_response(error.status_code, code, words, request_id=request.scope[REQUEST_ID])
         response.headers.update(error.headers or {})
         return response
-
-
-class FaultResponses:
-    """Middleware that answers a request whose handler failed: 500, with the id under which the log has the fault."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Forward a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        has_begun = False
-
-        async def send_noted(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_noted)
-        except ClientDisconnect:
-            raise
-        except Exception:
-            if has_begun:  # the connection is closed, so that the client sees that the answer is not complete
-                raise
-            request_id = scope[REQUEST_ID]
-            log.exception("%s: fault at %s", request_id, scope["path"])
-            words = f"Internal error. The server's log has the details under {request_id}."
-            await refusal(scope, 500, "internal", words)(scope, receive, send)
 
 
 def _wants_page(request: Request) -> bool:
