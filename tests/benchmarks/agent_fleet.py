@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import resource
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from math import log
 from pathlib import Path
 from random import random
@@ -96,13 +97,14 @@ async def _admit(size: int) -> Admitted:
     async with OwnServer("--no-local-agents", "--log-level=error") as server:
         entry = KeyEntry(sha256=hashlib.sha256(KEY.encode()).hexdigest(), created_us=1)
         write_records(server.data_folder / "server" / KEY_FILE, KeyRecords(dict.fromkeys(names, entry), []))
-        async with _health(server) as longest:
+        with _health(server) as longest:
             took = []
             for _ in range(2):
                 began = time.perf_counter()
                 async with _fleet(server, names):
                     took.append(time.perf_counter() - began)
-            return Admitted(size, took[0], took[1], max(longest), _rss_bytes(server))
+            rss_bytes = _rss_bytes(server)
+        return Admitted(size, took[0], took[1], max(longest), rss_bytes)
 
 
 @asynccontextmanager
@@ -172,24 +174,26 @@ async def _drain(wire: ClientConnection, joined: asyncio.Event) -> None:
                 joined.set()
 
 
-@asynccontextmanager
-async def _health(server: OwnServer) -> AsyncIterator[list[float]]:
-    """Seconds that each answer of /healthz took."""
+@contextmanager
+def _health(server: OwnServer) -> Iterator[list[float]]:
+    """Seconds that each answer of /healthz took. Asked in a thread: this loop is busy with the agents."""
     took: list[float] = []
+    is_over = threading.Event()
 
-    async def look() -> None:
-        async with httpx.AsyncClient(base_url=server.url, timeout=WAIT_S_MAX) as client:
-            while True:
+    def look() -> None:
+        with httpx.Client(base_url=server.url, timeout=WAIT_S_MAX) as client:
+            while not (took and is_over.wait(SAMPLE_S)):
                 began = time.perf_counter()
-                await client.get("/healthz")
+                client.get("/healthz")
                 took.append(time.perf_counter() - began)
-                await asyncio.sleep(SAMPLE_S)
 
-    looking = asyncio.create_task(look())
+    looking = threading.Thread(target=look)
+    looking.start()
     try:
         yield took
     finally:
-        looking.cancel()
+        is_over.set()
+        looking.join()
 
 
 def _rss_bytes(server: OwnServer) -> int:
