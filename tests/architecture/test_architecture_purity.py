@@ -1,4 +1,5 @@
-"""Checks beyond import-linter: hidden randomness and order in `core`, clocks read in the wrong place."""
+"""Checks beyond import-linter: hidden randomness and order in `core`, clocks read in the wrong place, lost
+cancellations."""
 
 import ast
 from collections.abc import Iterator
@@ -66,6 +67,17 @@ def test_code_without_iterations_over_sets_is_accepted(code: str) -> None:
 def test_only_the_clock_reads_the_date() -> None:
     paths = [path for path in modules(SERVER, SCHEMA) if path != CLOCK]
     assert [place(path, node) for path in paths for node in _wall_clock_reads(path)] == []
+
+
+def test_no_wait_drops_a_cancellation() -> None:
+    """`asyncio.wait_for` does in Python 3.11, if the result arrives at the same moment; `asyncio.timeout` does not."""
+    found = [
+        place(path, node)
+        for path in modules(SERVER, SCHEMA)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and node.attr == "wait_for" and ast.unparse(node.value) == "asyncio"
+    ]
+    assert found == []
 
 
 def _calls_of(name: str) -> list[str]:

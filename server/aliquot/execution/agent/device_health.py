@@ -162,7 +162,7 @@ class NvmlFaults:
         )
         assert process.stdout is not None
         try:
-            while line := await asyncio.wait_for(process.stdout.readline(), self._silent_s):
+            while line := await self._next_line(process.stdout):
                 said = json.loads(line)
                 if "device" in said:
                     yield Fault(device_id=DeviceId(said["device"]), kind=str(said["kind"]))
@@ -176,6 +176,10 @@ class NvmlFaults:
             with suppress(TimeoutError):
                 async with asyncio.timeout(KILLED_S):
                     await process.wait()
+
+    async def _next_line(self, stdout: asyncio.StreamReader) -> bytes:
+        async with asyncio.timeout(self._silent_s):
+            return await stdout.readline()
 
 
 class ExporterFaults:

@@ -44,6 +44,7 @@ from aliquot.service.state.forecast_board import HypotheticalQuestion, QuestionQ
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
+from aliquot_schema.async_tasks import raise_if_canceled
 from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
@@ -216,7 +217,8 @@ class Forecasting:
             self._apply_events()
 
     async def _serve(self, channel: Channel) -> None:
-        await asyncio.wait_for(channel.receive(), ANSWER_S_MAX)
+        async with asyncio.timeout(ANSWER_S_MAX):
+            await channel.receive()
         await self._send_learned(channel)
         difference = SnapshotDifference()
         self._due_s.clear()
@@ -260,6 +262,7 @@ class Forecasting:
         or `long`."""
         while True:
             await self._clock.sleep(COALESCE_S)
+            raise_if_canceled()
             self._apply_events()
             if channel.has_ended:
                 raise ProcessEnded("it has ended")

@@ -98,7 +98,8 @@ class Queries:
         """
         if min_revision is not None and min_revision > self._state.revision:
             try:
-                await asyncio.wait_for(self._feed.reached(min_revision), REVISION_WAIT_S)
+                async with asyncio.timeout(REVISION_WAIT_S):
+                    await self._feed.reached(min_revision)
             except TimeoutError:
                 raise Unavailable(
                     f"min_revision: this server is at {self._state.revision} and did not reach {min_revision} within "
