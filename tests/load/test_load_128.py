@@ -73,7 +73,7 @@ async def test_128_sessions_run_while_500_wait_and_users_cancel_and_change_prior
     assert len(people) == USERS_COUNT
     assert counts["forbidden"] > 5
     assert model.kinds["session.canceled"] > 5
-    assert model.kinds["session.priority_changed"] > 20
+    assert model.kinds["session.priority_changed"] > 5
 
 
 def _gate(path: Path) -> Path:
