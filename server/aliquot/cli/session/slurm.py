@@ -302,7 +302,7 @@ def _memory(options: Mapping[str, str], *, cpus: int, gpus: int, on_node: int) -
 
 def _dependencies(value: str) -> Iterator[str]:
     if "?" in value:
-        raise SlurmError(f"#SBATCH --dependency={value}: a session waits for all of them, `?` is not possible")
+        raise SlurmError(f"#SBATCH --dependency={value}: a session waits for all that it names; `?` is not supported")
     for part in value.split(","):
         condition, *ids = part.split(":")
         if part == "singleton":

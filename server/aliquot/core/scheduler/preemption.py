@@ -284,7 +284,7 @@ def _minimal(candidates: Sequence[Candidate], helps: Callable[[Sequence[Candidat
 
 
 def _sets(candidates: Sequence[Candidate], quotas: QuotaTracker) -> Iterator[Sequence[Candidate]]:
-    """Candidates to choose from: as many as leave borrowers what they own, first or near one left out; at last all."""
+    """Sets to try: those that leave each project what it owns, from the first or near one left out; at last all."""
     is_kept = _keeps_own(candidates, quotas)
     yield candidates if all(is_kept) else list(compress(candidates, is_kept))
     left_out = [held for (held, _), is_first in zip(candidates, is_kept, strict=True) if not is_first]
