@@ -9,12 +9,12 @@ from aliquot.app.backtests import ProcessBacktests
 from aliquot.core.model.policy import Policy
 from aliquot.core.simulation.backtest import Variant, backtest
 from aliquot.core.simulation.history_run import run_history
-from aliquot.core.simulation.recorded_history import HistoryRunSettings, RecordedHistory
+from aliquot.core.simulation.recorded_history import AttemptEnd, HistoryRunSettings, RecordedHistory
 from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.backtests.recording import record
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot_schema.errors import NotFound
-from aliquot_schema.ids import AgentId, SessionId, task_id
+from aliquot_schema.ids import AgentId, KernelId, SessionId, task_id
 from aliquot_schema.policies import Backfill, PolicyDocument, Weights
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.resources.slots import SlotAmounts
@@ -66,6 +66,37 @@ async def test_a_backtest_under_the_recorded_policies_reproduces_every_start_tim
     assert sum(group.sessions for group in base.groups if group.kind == "user") == base.sessions == report.sessions
     assert 0 < base.utilization <= base.utilization_queued <= 1
     assert base.wait_quantiles[100] == base.wait.max
+
+
+@pytest.mark.parametrize(
+    ("order", "signal", "seed"),
+    [
+        ("priority", "USR1", 2),
+        ("priority", "USR1", 13),
+        ("priority", None, 9),
+        ("srtf", "USR1", 13),
+        ("las", "USR1", 15),
+    ],
+)
+async def test_a_backtest_repeats_preemptions(place: Place, order: str, signal: str | None, seed: int) -> None:
+    """Also several in a row, what resumed sessions are planned with, and lost work that is not run again."""
+    async with recorded_cluster(place, seed=seed) as (cluster, store):
+        await cluster.settle()
+        rules = replace(cluster.on.state.policy.preemption, run_ms_min=0, grace_ms=1000, restart_ms=1000)
+        document = replace(cluster.on.state.policy, order=order, preemption=rules)
+        await cluster.on.journal.transact(lambda draft: draft.put(document, "changed"), actor="root")
+        cluster.given = {"preemptible": True, "checkpoint_signal": signal}
+        if order != "las":
+            cluster.given["time_limit"] = None
+        for _ in range(120):
+            await cluster.run(1)
+            await leave(cluster)
+        history = await read(store.ledger)
+    attempts = [one for session in history.sessions.values() for one in session.attempts]
+    assert sum(one.end is AttemptEnd.PREEMPTED for one in attempts) > 3
+    assert any(one.kept_ms for one in attempts) == (signal is not None)
+    was, outcome = starts_of(history), run_history(history, HistoryRunSettings(exact=True))
+    assert {name: outcome.granted_us.get(name) for name in was} == was
 
 
 async def test_a_backtest_names_the_number_of_sessions_that_never_start(place: Place) -> None:
@@ -185,6 +216,20 @@ async def test_a_backlog_peak_found_by_the_last_pass_affects_later_passes(place:
     was, outcome = starts_of(history), run_history(history, HistoryRunSettings(exact=True))
     assert history.gaps_us == ()
     assert {name: outcome.granted_us.get(name) for name in was} == was
+
+
+async def leave(cluster: RecordedCluster) -> None:
+    """Preempted sessions stop after ten seconds."""
+    preempted = {one.id for one in cluster.on.state.sessions.values() if one.state is SessionState.PREEMPTING}
+    if not preempted:
+        return
+    await cluster.advance(10)
+    for one in cluster.on.executor.agents.values():
+        for name in sorted(one.running):
+            if name.split(".")[0] in preempted:
+                cluster.on.executor.end_kernel(KernelId(name), code=None, signal=15)
+    await cluster.on.settle()
+    await cluster.settle()
 
 
 async def submitted(cluster: RecordedCluster, **more: object) -> str:

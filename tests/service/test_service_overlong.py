@@ -1,12 +1,17 @@
-"""A session that runs far longer than similar ones raises an alert for its owner, with both times."""
+"""Run times of sessions: what is learned from them, and the alert for one that runs far longer than similar ones."""
 
 import pytest
 from msgspec.structs import replace
 
 from aliquot.core.prediction import Prediction
-from aliquot_schema.ids import KernelId
+from aliquot.service.foresight.learning import run_of
+from aliquot.service.state.forecasts import ran_ms
+from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.sessions import SavedWork
+from aliquot_schema.states import SessionState
 from notices_pipeline import alert_pipeline
 from service_bench import agent
+from store_records import session
 
 pytestmark = pytest.mark.anyio
 
@@ -41,3 +46,15 @@ async def test_the_overlong_alert_names_the_run_time_and_the_mean_of_similar_run
         await on.settle()
         await stage.evaluate()
         assert await stage.evaluate(600) == (0, 1)
+
+
+def test_the_run_time_of_a_resumed_session_includes_what_it_kept_of_earlier_attempts() -> None:
+    """Forecasts and predictions learn the whole of it; what a requeue lost is not part of it."""
+    work = SavedWork(kept_ms=5_000, saved_us=1, agent_id=AgentId("a"), attempt=2, began_ms=4_000)
+    ended = session(attempt=2, state=SessionState.COMPLETED, started_us=10**6, ended_us=3 * 10**6)
+    assert ran_ms(ended) == 2_000
+    resumed = replace(ended, work=work)
+    assert ran_ms(resumed) == 6_000
+    learned = run_of(resumed)
+    assert learned is not None
+    assert learned.duration_ms == 6_000

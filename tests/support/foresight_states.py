@@ -62,6 +62,7 @@ class _CaseGenerator:
         self._image_dice = random.Random(-2_000_000 - seed)
         self._array_part = self._array_dice.choice([0, 0.1, 0.5])
         """Share of sessions that are job arrays."""
+        self._kept_dice = random.Random(-3_000_000 - seed)
 
     def case(self) -> RandomForecastCase:
         """Everything together."""
@@ -73,6 +74,7 @@ class _CaseGenerator:
         used, running, usage = self._running(policy)
         rows, coming = [*map(self._array, rows)], [*map(self._array, coming)]
         rows, coming = [*map(self._image, rows)], [*map(self._image, coming)]
+        rows = [*map(self._preempted, rows)]
         running = self._tasks(running, rows)
         everyone = [*rows, *coming]
         workloads = dict.fromkeys(row.workload for row in everyone if row.workload is not None)
@@ -170,6 +172,11 @@ class _CaseGenerator:
         if size > 1 and self._switch_dice.random() < 0.3:
             row = replace(row, where=replace(row.where, topology=Topology.REQUIRE))
         return replace(row, depends_on=self._links(number)) if number and dice.random() < 0.04 else row
+
+    def _preempted(self, row: PendingRow) -> PendingRow:
+        """The row, or one that kept some of its work when it was preempted."""
+        kept_ms = self._kept_dice.choice([0] * 8 + [300_000, 5_000_000])
+        return row if row.tasks is not None else replace(row, kept_ms=kept_ms)
 
     def _array(self, row: PendingRow) -> PendingRow:
         """The row, or a job array of it, with or without a limit on parallel tasks."""

@@ -3,7 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aliquot.service.ledger.recorder import PassRecorder, recording_of
 from aliquot.service.scheduling.allocator import Allocator
@@ -27,6 +27,8 @@ class RecordedCluster:
     recorder: PassRecorder
     draw: random.Random
     wake_us: int | None = None
+    given: dict[str, object] = field(default_factory=dict)
+    """What every session asks for."""
 
     async def settle(self) -> None:
         """Passes and what agents say, until there is nothing more to do."""
@@ -60,7 +62,7 @@ class RecordedCluster:
             "time_limit": draw.choice((None, 3600.0)),
         }
         caller = Caller(user=UserId(user or draw.choice(USERS)), request_id="req_x", role=Role.OPERATOR)
-        changed = await self.on.sessions.create_session(caller, NewSession(**(given | more)))  # type: ignore[arg-type]
+        changed = await self.on.sessions.create_session(caller, NewSession(**(given | self.given | more)))  # type: ignore[arg-type]
         return changed.session.id
 
     async def end(self) -> None:

@@ -124,6 +124,21 @@ def test_a_forecast_takes_the_time_already_run_into_account() -> None:
     assert hours_of(late) == [1, 1, 1]
 
 
+def test_a_resumed_session_is_forecast_with_the_work_that_is_left() -> None:
+    """The running one kept two hours of work and has run for half an hour since; then the waiting one kept two."""
+    state = running_for(0.5)
+    (runner,) = state.running
+    resumed = replace(state, running=(replace(runner, kept_ms=2 * HOUR_MS),))
+    (found,) = forecasts(resumed, learned(1, 3, 5)).values()
+    assert set(hours_of(found)) <= {0.5, 2.5}
+    limited = replace(state, running=(replace(runner, kept_ms=2 * HOUR_MS, limit_us=NOW_US + HOUR_US),))
+    (found,) = forecasts(limited, learned(9)).values()
+    assert hours_of(found) == [1, 1, 1]
+    first = replace(waiting("first"), kept_ms=2 * HOUR_MS)
+    last = forecasts(on_one_gpu(first, waiting("last", at=1)), learned(1, 3))[SessionId("last")]
+    assert hours_of(last) == [1, 1, 1]
+
+
 def test_tasks_of_a_waiting_array_have_run_times_of_their_own() -> None:
     """As arriving and running tasks have: with probability 0.8 of the same rank, else of another."""
     array = replace(waiting("ses_a"), tasks=Intervals.of(range(20)), tasks_startable=20)

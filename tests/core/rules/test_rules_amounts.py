@@ -128,23 +128,25 @@ def test_the_score_of_fair_share_is_the_weighted_sum_of_its_terms() -> None:
     limit_ms=st.sampled_from([None, 0, 5]),
     default_ms=st.sampled_from([None, 8]),
     median_ms=st.sampled_from([None, 60_000, 10**7]),
+    kept_ms=st.sampled_from([0, 1, 400_000]),
 )
 def test_the_planned_duration_of_one_session_equals_that_of_the_batch(
-    estimate_ms: int | None, limit_ms: int | None, default_ms: int | None, median_ms: int | None
+    estimate_ms: int | None, limit_ms: int | None, default_ms: int | None, median_ms: int | None, kept_ms: int
 ) -> None:
     fast = PoolId("fast")
     policy = Policy(pools={fast: Pool(default_limit_ms=default_ms)})
-    one = row("a", estimate_ms=estimate_ms, limit_ms=limit_ms, where=replace(ANYWHERE, pool=fast))
+    one = row("a", estimate_ms=estimate_ms, limit_ms=limit_ms, where=replace(ANYWHERE, pool=fast), kept_ms=kept_ms)
     kind = Workload(user=ANN, program=None, milli=1000, limit_ms=limit_ms)
     found = planned_duration_ms(
-        estimate_ms=estimate_ms, median_ms=median_ms, limit_ms=limit_ms, policy=policy, pool=fast
+        estimate_ms=estimate_ms, median_ms=median_ms, limit_ms=limit_ms, policy=policy, pool=fast, kept_ms=kept_ms
     )
     queue = Queue.of([row("z", at=-1, limit_ms=77), replace(one, workload=kind)])
     run_times = {} if median_ms is None else {kind: RunTimes(5, median_ms)}
     assert planned_durations_ms(queue, run_times, policy).tolist() == [77, found]
-    known = [value for value in (limit_ms, default_ms) if value is not None]
     expected = [value for value in (median_ms, estimate_ms, 3_600_000) if value is not None]
-    assert found == (known[0] if known else max(expected[0], 60_000))
+    whole = max(expected[0], 60_000) if default_ms is None else default_ms
+    left = max(whole - kept_ms, 60_000) if kept_ms else whole
+    assert found == (left if limit_ms is None else limit_ms)
 
 
 def test_slots_of_one_kind_are_counted_together() -> None:

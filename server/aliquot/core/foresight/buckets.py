@@ -37,7 +37,7 @@ LAST_US: Final = 2**62
 """Later than every submission."""
 Place = tuple[int, SessionId]
 """Submission and id: the place of a session in the queue."""
-BucketKey = tuple[Kind, Priority, UserId, ProjectId, Workload | None, int | None, int | None]
+BucketKey = tuple[Kind, Priority, UserId, ProjectId, Workload | None, int | None, int | None, int]
 
 
 class Bucket:
@@ -180,7 +180,8 @@ class Buckets:
             known = self._kinds[kind] = None if self._could_run(row) is not None else self._kind(row)
         if known is None or isinstance(known, bool):
             return None
-        key = kind, row.priority, row.owner, row.project, row.workload, row.estimate_ms, row.limit_ms
+        kept_ms = row.kept_ms if row.limit_ms is None else 0
+        key = kind, row.priority, row.owner, row.project, row.workload, row.estimate_ms, row.limit_ms, kept_ms
         bucket = self._by_key.get(key)
         if bucket is None:
             account = self._names.of((row.project, row.owner))
@@ -260,6 +261,7 @@ class Buckets:
             limit_ms=row.limit_ms,
             policy=self._policy,
             pool=row.where.pool,
+            kept_ms=row.kept_ms,
         )
         bucket.work_ms = min(bucket.estimate_ms, BACKLOG_MS_MAX) * bucket.part // PARTS_OF_POOL
         bucket.fixed = self.fixed_score(bucket)

@@ -239,6 +239,9 @@ class DecidedCluster:
         for name in plan.failures:
             self._dependencies.end(name, SessionState.FAILED)
         wake_us = plan.wake_at_us if plan.wake_at_us is not None and plan.wake_at_us > now_us else None
+        if plan.evictions:
+            # A server runs a pass right after one that preempts: it may preempt for the session that is first then.
+            wake_us = now_us + 1
         return PassResult(starts, plan.evictions, tuple(plan.failures), wake_us)
 
     def _start(self, placement: Placement, *, now_us: int) -> SessionStart:
@@ -250,6 +253,7 @@ class DecidedCluster:
             limit_ms=row.limit_ms,
             policy=self._policy,
             pool=row.where.pool,
+            kept_ms=row.kept_ms,
         )
         expected_ms = row.estimate_ms if row.estimate_ms is not None else None if found is None else found.mean_ms
         run_id = placement.run_id

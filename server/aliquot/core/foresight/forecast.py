@@ -190,9 +190,14 @@ class _Sampler:
         self.rows = {row.session_id: row for row in snapshot.queue}
 
     def runs_us(self, row: PendingRow) -> list[int]:
-        """The run time of a waiting session in each sample."""
-        workload = workload_of(row)
-        return [self._drawn_ms(row.session_id, workload, 0, sample) * 1000 for sample in range(self._samples)]
+        """How long a waiting session runs from its next start on, in each sample."""
+        workload, kept_ms = workload_of(row), row.kept_ms
+        limit_ms = None if row.limit_ms is None or not kept_ms else kept_ms + row.limit_ms
+        drawn = (
+            self._drawn_ms(row.session_id, workload, kept_ms, sample, limit_ms=limit_ms)
+            for sample in range(self._samples)
+        )
+        return [(run_ms - kept_ms) * 1000 for run_ms in drawn]
 
     def starts(self, policy: Policy, wanted: Sequence[SessionId]) -> dict[SessionId, list[SimulatedStart]]:
         """For each session its start and end in each sample; past the horizon it starts at the horizon."""
@@ -276,10 +281,12 @@ class _Sampler:
         return row.granted_us if is_external and row.granted_us is not None else self._now_us
 
     def _ran_ms(self, row: RunningRow) -> int:
-        return max(self._now_us - self._since_us(row), 0) // 1000
+        """How long it has run, with what it kept of earlier attempts."""
+        return row.kept_ms + max(self._now_us - self._since_us(row), 0) // 1000
 
     def _limit_ms(self, row: RunningRow) -> int | None:
-        return None if row.limit_us is None else max(row.limit_us - self._since_us(row), 0) // 1000
+        """The longest that it can have run when this attempt ends; each attempt has the whole limit."""
+        return None if row.limit_us is None else row.kept_ms + max(row.limit_us - self._since_us(row), 0) // 1000
 
 
 class _Predicted(Mapping[Workload, RunTimes]):

@@ -3,7 +3,8 @@
 Backfill reserves by these times: upper bounds where a user gave a time limit, estimates elsewhere. Two rules matter:
 
 - A session without a limit is planned with the median of similar runs. A longer bound, such as ten times the median,
-  would keep sessions from backfilling that end in time.
+  would keep sessions from backfilling that end in time. One that continues from a checkpoint is planned with what is
+  left of it.
 - A session that has outlived its planned duration is *overdue*. It is expected to run for as long again as it has
   overrun, at least a minute. Expecting it to end now would reserve devices that it still holds, and leave every device
   that really becomes free to others.
@@ -19,7 +20,17 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, POOL, UNKNOWN, WORKLOAD, IntArray, Queue, first_places
+from aliquot.core.model.queue import (
+    ESTIMATE_MS,
+    KEPT_MS,
+    LIMIT_MS,
+    POOL,
+    UNKNOWN,
+    WORKLOAD,
+    IntArray,
+    Queue,
+    first_places,
+)
 from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot_schema.ids import PoolId
@@ -54,6 +65,8 @@ def planned_durations_ms(queue: Queue, run_times: Mapping[Workload, RunTimes], p
         known = [UNKNOWN if (limit := defaults.get(pool)) is None else limit for pool in queue.pools()]
         of_pool = np.array(known, dtype=np.int64)[queue.column(POOL)]
         planned = np.where(of_pool < 0, planned, of_pool)
+    kept = queue.column(KEPT_MS)
+    planned = np.where(kept > 0, np.maximum(planned - kept, PLANNED_MS_MIN), planned)
     return np.where(limits < 0, planned, limits)
 
 
@@ -64,20 +77,22 @@ def planned_duration_ms(
     limit_ms: int | None,
     policy: Policy,
     pool: PoolId = DEFAULT_POOL,
+    kept_ms: int = 0,
 ) -> int:
     """Run time that backfill plans with, for one session.
 
-    The user's limit, else the pool's default, else the median of similar runs, else the owner's estimate, else an hour.
-    Only a user's limit ends a session. The others shape reservations and never kill.
+    The user's limit, else the pool's default, else the median of similar runs, else the owner's estimate, else an hour;
+    all but the limit, which each attempt has anew, less the work that is kept from earlier attempts. Only a user's
+    limit ends a session. The others shape reservations and never kill.
     """
     if limit_ms is not None:
         return limit_ms
     rules = policy.pools.get(pool)
-    default_ms = None if rules is None else rules.default_limit_ms
-    if default_ms is not None:
-        return default_ms
-    expected_ms = estimate_ms if median_ms is None else median_ms
-    return max(ESTIMATE_MS_UNKNOWN if expected_ms is None else expected_ms, PLANNED_MS_MIN)
+    planned_ms = None if rules is None else rules.default_limit_ms
+    if planned_ms is None:
+        expected_ms = estimate_ms if median_ms is None else median_ms
+        planned_ms = max(ESTIMATE_MS_UNKNOWN if expected_ms is None else expected_ms, PLANNED_MS_MIN)
+    return max(planned_ms - kept_ms, PLANNED_MS_MIN) if kept_ms else planned_ms
 
 
 def _predicted_ms(queue: Queue, run_times: Mapping[Workload, RunTimes]) -> tuple[IntArray, IntArray]:

@@ -5,7 +5,7 @@ run time, the time to release the devices, and an interruption by the cluster. A
 runs for as long as it is predicted to.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.prediction import Predictor, WaitingWorkloads
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.simulation.recorded_history import (
+    WAKE_US_MAX,
     AttemptEnd,
     ClusterLoad,
     DecisionContext,
@@ -35,12 +36,11 @@ from aliquot.core.simulation.recorded_history import (
     RecordedFact,
     RecordedHistory,
     RecordedSession,
+    kept_after,
 )
 from aliquot_schema.ids import SessionId
 from aliquot_schema.states import SessionState
 
-WAKE_US_MAX: Final = 1_000_000
-"""A pass that is due by the clock alone is at the first recorded pass within this time, as servers wake up late."""
 AFTER_US_MAX: Final = 30 * 86_400 * 1_000_000
 """The run ends this long after the record at the latest."""
 STEPS_PER_REPORT: Final = 50
@@ -84,7 +84,8 @@ class _Holding:
     by_session: SessionId | None = None
 
 
-_Due = tuple[int, int, int, RecordedFact | tuple[SessionId, int, HoldStep | None] | PendingRow]
+_Event = RecordedFact | tuple[SessionId, int, HoldStep | None] | PendingRow
+_Due = tuple[int, int, int, _Event]
 
 
 class _HistoryRun:
@@ -141,14 +142,12 @@ class _HistoryRun:
 
     def next_us(self) -> int | None:
         """Time of the next event; None if there is none."""
+        while self._due and self._is_void(self._due[0][3]):
+            heappop(self._due)
         if not self._due:
             return None
         wake_us = self._wake_us
-        if wake_us is not None:
-            passes = self._history.passes_us
-            at = bisect_left(passes, wake_us)
-            if at < len(passes) and passes[at] <= wake_us + WAKE_US_MAX:
-                wake_us = passes[at]
+        wake_us = None if wake_us is None else self._history.pass_due_at(wake_us, now_us=self._now_us)
         times = [self._due[0][0]] if wake_us is None else [self._due[0][0], wake_us]
         at_us = max(min(times), self._now_us)
         gap = bisect_right(self._history.gaps_us, at_us, key=itemgetter(0)) - 1
@@ -158,7 +157,9 @@ class _HistoryRun:
         """Move the clock, process events, and run a pass."""
         self._now_us = now_us
         while self._due and self._due[0][0] <= now_us:
-            self._process(heappop(self._due)[3])
+            event = heappop(self._due)[3]
+            if not self._is_void(event):
+                self._process(event)
         self._wake_us = None
         if not self._around.is_stopped:
             self._pass()
@@ -197,15 +198,20 @@ class _HistoryRun:
         for name in found.failures:
             self._forget_waiting(name)
             self._gone[name] = SessionState.FAILED
-        self._wake_us = self._next_pass_us() if outdated else found.wake_us
+        self._wake_us = found.wake_us
+        # A server runs a pass right after one that changed something, and after one with outdated decisions.
+        next_us = self._history.pass_after(self._now_us) if outdated or found.starts or found.evictions else None
+        if next_us is not None and (outdated or next_us <= self._now_us + WAKE_US_MAX):
+            self._wake_us = next_us
 
-    def _next_pass_us(self) -> int | None:
-        """The next recorded pass, which followed at once when decisions were outdated."""
-        passes = self._history.passes_us
-        at = bisect_right(passes, self._now_us)
-        return passes[at] if at < len(passes) else None
+    def _is_void(self, event: _Event) -> bool:
+        """Whether it is a step of an attempt that was preempted before."""
+        if not isinstance(event, tuple):
+            return False
+        holding = self._holdings.get(event[0])
+        return holding is None or holding.number != event[1]
 
-    def _process(self, event: RecordedFact | tuple[SessionId, int, HoldStep | None] | PendingRow) -> None:
+    def _process(self, event: _Event) -> None:
         match event:
             case RecordedFact(arrival=PendingRow() as row) | (PendingRow() as row):
                 self._join(row)
@@ -217,8 +223,8 @@ class _HistoryRun:
                 self._amend(row)
             case RecordedFact(surroundings=DecisionContext() as around):
                 self._change(around)
-            case (name, number, step):
-                self._continue(name, number, step)
+            case (name, _, step):
+                self._continue(name, step)
 
     def _join(self, row: PendingRow) -> None:
         if row.session_id not in self._waiting and row.session_id not in self._holdings:
@@ -327,22 +333,22 @@ class _HistoryRun:
         early = () if attempt is None else attempt.steps
         holding.ends_us = max(granted_us + self._length_us(session, row, attempt), self._now_us + 1)
         evicted_us = None if attempt is None else attempt.evicted_us
-        self._plan(name, holding, [step for step in early if evicted_us is None or step.offset_us < evicted_us])
+        self._plan(name, holding, [step for step in early if evicted_us is None or step.since_us < evicted_us])
         if self._decided is not None and not any(step.started_us is not None for step in early):
             self._decided.update(name, lambda row: replace(row, started_us=granted_us))
         self._plan_end(name, holding)
 
     def _length_us(self, session: RecordedSession | None, row: PendingRow, attempt: RecordedAttempt | None) -> int:
         """How long a session runs whose attempt has no recorded end of its own."""
-        work_us = None if session is None else session.work_us
+        work_us, ran_us = None if session is None else session.work_us, 1 if attempt is None else attempt.ran_us
         if work_us is not None:
-            return max(work_us - 1000 * row.kept_ms, 1)
+            return max(work_us - 1000 * row.kept_ms, ran_us)
         self._assumed.add(row.session_id)
         found = None if row.workload is None else self._predictor.predict(row.workload)
         expected_ms = row.estimate_ms if row.estimate_ms is not None else None if found is None else found.estimate_ms
         expected_ms = row.limit_ms if expected_ms is None else expected_ms
         length_us = 1000 * (ESTIMATE_MS_UNKNOWN if expected_ms is None else expected_ms)
-        return max(length_us, 0 if attempt is None else attempt.run_us)
+        return max(length_us, ran_us)
 
     def _plan(self, name: SessionId, holding: _Holding, steps: Iterable[HoldStep]) -> None:
         for step in steps:
@@ -355,11 +361,9 @@ class _HistoryRun:
         at_us = holding.ends_us
         heappush(self._due, (at_us, at_us, next(self._order), (name, holding.number, None)))
 
-    def _continue(self, name: SessionId, number: int, step: HoldStep | None) -> None:
+    def _continue(self, name: SessionId, step: HoldStep | None) -> None:
         """A step of a running session; None = it releases all that it holds."""
-        holding = self._holdings.get(name)
-        if holding is None or holding.number != number:
-            return
+        holding = self._holdings[name]
         at_us = holding.granted_us
         if step is not None and step.has_ended:
             self._learn(name)
@@ -414,8 +418,7 @@ class _HistoryRun:
     def _requeue(self, name: SessionId, holding: _Holding) -> None:
         attempt, row = holding.attempt, holding.row
         if holding.evicted_us is not None:
-            worked_ms = max(holding.evicted_us - holding.granted_us, 0) // 1000
-            kept_ms = row.kept_ms + worked_ms if row.checkpoint_ms is not None else row.kept_ms
+            kept_ms = kept_after(row, attempt, evicted_us=holding.evicted_us - holding.granted_us)
             self._preemptions[name] += 1
             self._lost_ms[name] += (self._now_us - holding.granted_us) // 1000 - (kept_ms - row.kept_ms)
             self._join(replace(row, version=row.version + 1, kept_ms=kept_ms, preempted_for=holding.by_session))
@@ -427,7 +430,7 @@ class _HistoryRun:
             before_us = attempt.returns.not_before_us
             back = replace(
                 attempt.returns,
-                kept_ms=row.kept_ms,
+                kept_ms=kept_after(row, attempt),
                 not_before_us=None if before_us is None else before_us + shift_us,
             )
             heappush(self._due, (at_us, at_us, next(self._order), back))
@@ -439,12 +442,8 @@ class _HistoryRun:
         self._cluster.evict(name, ends_us=until_us)
         attempt = holding.attempt
         holding.number = next(self._order)
-        left_us = min(until_us, holding.ends_us)
-        if attempt is not None and attempt.evicted_us is not None:
-            # It leaves as long after its preemption as it did in the record.
-            last = attempt.last_release
-            offset_us = eviction.grace_ms * 1000 if last is None else last.offset_us - attempt.evicted_us
-            left_us = min(self._now_us + offset_us, holding.ends_us)
+        leaves_in_us = None if attempt is None else attempt.leaves_in_us
+        left_us = min(until_us if leaves_in_us is None else self._now_us + leaves_in_us, holding.ends_us)
         if left_us < holding.ends_us or (attempt is not None and attempt.end is AttemptEnd.PREEMPTED):
             holding.evicted_us, holding.by_session, holding.ends_us = self._now_us, eviction.by_session, left_us
         self._plan_end(name, holding)

@@ -4,10 +4,12 @@ A history has the state at its beginning, the facts from outside in the order in
 session what followed each of its starts. Times are microseconds UTC; offsets are microseconds since the grant.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +21,9 @@ from aliquot.core.prediction import Workload
 from aliquot_schema.ids import NodeId, ProjectId, QuotaId, SessionId, UserId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
+
+WAKE_US_MAX: Final = 1_000_000
+"""A pass that is due by the clock alone is at the first recorded pass within this time, as servers wake up late."""
 
 
 class AttemptEnd(StrEnum):
@@ -72,6 +77,11 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
     """Offset at which it does."""
 
     @property
+    def ran_us(self) -> int:
+        """Grant to end, or longer than to its next wait: it had not ended by itself then."""
+        return self.run_us if self.returns is None else self.returns_us + 1
+
+    @property
     def last_release(self) -> HoldStep | None:
         """The step that releases the last rank; None of an open attempt."""
         if self.end is AttemptEnd.OPEN:
@@ -79,9 +89,31 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
         return next((step for step in reversed(self.steps) if step.released), None)
 
     @property
+    def leaves_in_us(self) -> int | None:
+        """How long after its preemption it left, at least up to the end of the record; None = it was not preempted."""
+        if self.evicted_us is None:
+            return None
+        last = self.last_release
+        return (self.run_us if last is None else last.offset_us) - self.evicted_us
+
+    @property
     def is_plain(self) -> bool:
         """Whether all of its ranks and its session ended at once."""
         return len({step.offset_us for step in self.steps if step.started_us is None}) <= 1
+
+
+def kept_after(row: PendingRow, attempt: RecordedAttempt | None, *, evicted_us: int | None = None) -> int:
+    """Run time whose work a session keeps that waits again; milliseconds.
+
+    As recorded, if it left as it did in the record. Otherwise all of its work, if it saves its work.
+
+    Args:
+        row: as it waited before.
+        evicted_us: offset of its preemption; None = its recorded interruption.
+    """
+    if attempt is not None and attempt.returns is not None and evicted_us in (None, attempt.evicted_us):
+        return max(row.kept_ms + attempt.returns.kept_ms - attempt.kept_ms, 0)
+    return row.kept_ms if row.checkpoint_ms is None else row.kept_ms + max(evicted_us or 0, 0) // 1000
 
 
 class RecordedSession(Struct, frozen=True, kw_only=True):
@@ -164,6 +196,16 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
     """Runs that ended before the beginning, in order: (workload, run time in milliseconds)."""
     notes: tuple[str, ...] = ()
     """What is missing in the record, as sentences."""
+
+    def pass_after(self, at_us: int) -> int | None:
+        """Time of the first recorded pass after a time; None if there is none."""
+        at = bisect_right(self.passes_us, at_us)
+        return self.passes_us[at] if at < len(self.passes_us) else None
+
+    def pass_due_at(self, wake_us: int, *, now_us: int) -> int:
+        """When a pass takes place that is due by the clock alone. Due times are exact to a millisecond."""
+        recorded_us = self.pass_after(max(wake_us - 1000, now_us))
+        return wake_us if recorded_us is None or recorded_us > wake_us + WAKE_US_MAX else recorded_us
 
     @cached_property
     def counted(self) -> tuple[RecordedSession, ...]:

@@ -39,7 +39,7 @@ def session_overlong(state: State, rule: NoticeRule, now_us: int) -> Iterator[Al
         session, known = state.sessions.get(row.session_id), state.forecasts.of(row.session_id)
         if session is None or known is None or session.started_us is None or session.is_external_allocation:
             continue
-        ran_ms = (now_us - session.started_us) // 1000
+        ran_ms = row.kept_ms + (now_us - session.started_us) // 1000
         if not row.is_leaving and known.is_exceeded(ran_ms, pct=rule.threshold, runs_min=rule.floor):
             words = f"{session_label(session)} of {session.owner} has run for {duration(ran_ms // 1000)}; "
             yield AlertCondition(subject=session.id, words=words + known.sentence(), owners=(session.owner,))

@@ -230,8 +230,7 @@ class AttemptLog:
 
 
 def _new(known: _SessionRecord, granted_us: int) -> AttemptRecord:
-    preemption = known.session.preemption
-    return AttemptRecord(granted_us=granted_us, kept_ms=0 if preemption is None else preemption.kept_ms)
+    return AttemptRecord(granted_us=granted_us, kept_ms=known.session.kept_ms)
 
 
 def _number(session: Session) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from aliquot.core.model.snapshot import milli_of, request_of
 from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload, program_of
+from aliquot.core.saved_work import kept_at_start_ms
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -81,11 +82,12 @@ def workload_of(session: Session) -> Workload:
 
 
 def ran_ms(session: Session) -> int | None:
-    """Run time of a session that ended by itself; None for all others. The end may be reported before the start."""
+    """Run time of a session that ended by itself, with what it kept of earlier attempts; None for all others. The end
+    may be reported before the start."""
     began_us = session.started_us if session.started_us is not None else session.scheduled_us
     if session.tasks is not None or session.is_external_allocation or began_us is None or session.ended_us is None:
         return None
     is_own = session.state is SessionState.COMPLETED or (
         session.state is SessionState.FAILED and session.failure is not None and session.failure.code in OWN_ENDS
     )
-    return max(session.ended_us - began_us, 0) // 1000 if is_own else None
+    return kept_at_start_ms(session) + max(session.ended_us - began_us, 0) // 1000 if is_own else None
