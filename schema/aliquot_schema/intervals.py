@@ -86,7 +86,8 @@ class Intervals(Struct, frozen=True):
 def _span(part: str) -> tuple[int, int]:
     ends = part.split("-")
     if len(ends) > 2 or not all(end.isascii() and end.isdigit() and len(end) <= 9 for end in ends):
-        raise InvalidRequest(f"array: {part[:32]!r} is not an index; write indices like 0-99,105", field="array")
+        limit = "; a limit of tasks at one time is max_parallel" if "%" in part else ""
+        raise InvalidRequest(f"array: {part[:32]!r} is not an index; write indices like 0-99,105{limit}", field="array")
     first, last = int(ends[0]), int(ends[-1])
     if first > last:
         raise InvalidRequest(f"array: {part!r} runs backwards; write {last}-{first}", field="array")

@@ -136,3 +136,20 @@ def test_a_preflight_is_an_own_command_or_the_agents_default(
     assert check.command == (None if command is None else CommandInput(**command))
     assert check.time_limit == limit
     jsonschema.validate(yaml.safe_load(whole), schema())
+
+
+def test_an_array_in_a_file_has_steps_and_a_limit_as_in_slurm() -> None:
+    found = read(
+        "defaults: {array: 0-9:3%2}\nsessions:\n"
+        "  a: {command: x}\n  b: {command: x, max-parallel: 3}\n  c: {command: x, array: 0-3%1}\n"
+        "  d: {command: x, array: 7}\n"
+    )
+    requests = [one.request() for one in found]
+    assert [one.array for one in requests] == ["0,3,6,9", "0,3,6,9", "0-3", "7"]
+    assert [one.max_parallel for one in requests] == [2, 3, 1, None]
+    for text, message in (
+        ("array: 0-3%x", "jobs.yaml:2: array: 0-3%x: write it like 0-15, 1,3,5 or 0-15%4"),
+        ("array: 0-3%2\nmax-parallel: 3", "jobs.yaml:1: the array has the limit 2 and max-parallel is 3"),
+    ):
+        with pytest.raises(InvalidRequest, match=message):
+            read(f"command: x\n{text}")

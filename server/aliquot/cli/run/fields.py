@@ -127,6 +127,7 @@ def _session(name: str, table: Table, defaults: Mapping[str, Entry], *, folder: 
         if value is not None:
             old = fields.get(rule.field)
             fields[rule.field] = _joined(old, value)
+    _set_array(fields, table)
     own = {key: table.maybe(key, _places) for key in CONDITIONS}
     after = [(key, _places(base[key]) if own[key] is None and key in base else own[key] or []) for key in CONDITIONS]
     for key in base:
@@ -144,6 +145,20 @@ def _session(name: str, table: Table, defaults: Mapping[str, Entry], *, folder: 
         after=tuple((other, CONDITIONS[key], place) for key, names in after for other, place in names),
         sync=None if sync is None else folder / sync,
     )
+
+
+def _set_array(fields: dict[str, Any], table: Table) -> None:
+    """Replace an array by its indices; its limit is used unless the session has another one beside a default array."""
+    if "array" not in fields:
+        return
+    fields["array"], limit = fields["array"]
+    own = table.maybe("max_parallel", Entry.whole)
+    if limit is None or own == limit:
+        return
+    if own is None:
+        fields["max_parallel"] = limit
+    elif table.maybe("array", Entry.text) is not None:
+        table.at.refuse(f"the array has the limit {limit} and max-parallel is {own}: give one limit")
 
 
 def _ordered(sessions: list[SessionInFile]) -> list[SessionInFile]:

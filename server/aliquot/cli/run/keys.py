@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from aliquot.cli.session.slurm import SlurmError, array_parts
 from aliquot.core.policy_tests.tables import Entry, Table
 from aliquot_schema.resources.units import parse_duration
 from aliquot_schema.sessions import PRIORITIES
@@ -100,6 +101,17 @@ def _fallback(table: Table) -> Iterator[tuple[str, Any]]:
     table.finish()
 
 
+def _array(entry: Entry) -> tuple[str, int | None]:
+    """The indices without steps, and Slurm's limit on tasks at one time."""
+    text = entry.text()
+    if not {":", "%"} & set(text):
+        return text, None
+    try:
+        return array_parts(text, option="")
+    except SlurmError as error:
+        entry.refuse(str(error))
+
+
 def _topology(entry: Entry) -> str:
     return entry.one_of(("prefer", "require"))
 
@@ -180,7 +192,7 @@ KEYS: Final[Mapping[str, Key]] = {
     "priority": _key("priority", _priority, {"enum": sorted(PRIORITIES)}, "low, normal, high or critical."),
     "time_limit": _key("time_limit", _seconds, _DURATION, "Stop it after this, like 2h30m."),
     "estimate": _key("estimated_duration", _seconds, _DURATION, "Your estimate of its run time."),
-    "array": _key("array", Entry.text, _TEXT, "One task per index, like 0-99,105."),
+    "array": _key("array", _array, _TEXT, "One task per index, like 0-99,105, or as in Slurm: 0-99:2%4."),
     "max_parallel": _key("max_parallel", Entry.whole, _WHOLE, "Tasks that run at one time."),
     "retries": _key("max_retries", Entry.whole, _WHOLE, "Further attempts after a failure of the cluster."),
     "retry_own_failures": _key("retries_own_failures", Entry.flag, _FLAG, "Retry failures of the command itself too."),
