@@ -1,8 +1,9 @@
 """`aliquot run`: submits a session, or several that depend on each other, from a YAML file."""
 
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from typer import Argument, Exit, Option
@@ -14,7 +15,7 @@ from aliquot.cli.working_directory import synced
 
 if TYPE_CHECKING:
     from aliquot.cli.run.fields import SessionInFile
-    from aliquot.client import BlockingClient
+    from aliquot.client import BlockingClient, Refused
     from aliquot.client.generated.forecasts import TimeBand
     from aliquot.client.generated.inputs import CreateSessionInput
     from aliquot.client.generated.sessions import Session
@@ -23,6 +24,9 @@ File = Annotated[Path | None, Argument(metavar="FILE", help="Sessions in YAML.")
 Schema = Annotated[bool, Option("--schema", help="Print the JSON schema of such files, for editors.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Submit nothing; show when and where each would start.")]
 Wait = Annotated[bool, Option("--wait", "-w", help="Wait until all have ended; exit code 1 unless all completed.")]
+
+_POSITION: Final = re.compile(r"sessions\[(?P<position>\d+)\]")
+"""Of a session in a batch, in front of a refusal."""
 
 
 def run(
@@ -48,7 +52,7 @@ def run(
         if dry_run:
             _preview(client, sessions, as_json=as_json)
             return
-        submitted = _submit(client, _requests(client, sessions))
+        submitted = _submit(client, sessions)
         for one, session in zip(sessions, submitted, strict=True):
             print_json(session) if as_json else print(f"{session.id}  {printable(one.name)}", flush=True)
         if wait:
@@ -95,10 +99,31 @@ def _requests(client: "BlockingClient", sessions: "list[SessionInFile]") -> "lis
     return found
 
 
-def _submit(client: "BlockingClient", requests: "list[CreateSessionInput]") -> "list[Session]":
+def _submit(client: "BlockingClient", sessions: "list[SessionInFile]") -> "list[Session]":
+    from aliquot.client.errors import Refused
     from aliquot.client.generated.inputs import CreateSessionsInput
 
-    return [one.session for one in client.create_sessions(CreateSessionsInput(sessions=requests)).results]
+    requests = _requests(client, sessions)
+    try:
+        return [one.session for one in client.create_sessions(CreateSessionsInput(sessions=requests)).results]
+    except Refused as error:
+        raise _in_file(error, sessions) from None
+
+
+def _in_file(error: "Refused", sessions: "list[SessionInFile]") -> "Refused":
+    """The refusal of a batch, with the place in the file instead of the position in the batch."""
+    message = str(error.answer.get("message", ""))
+    found = _POSITION.match(message)
+    if found is None:
+        return error
+    one = sessions[int(found["position"])]
+    return _placed(error, one, message[found.end() :].removeprefix(f" ({one.name})").removeprefix(": "))
+
+
+def _placed(error: "Refused", one: "SessionInFile", message: str) -> "Refused":
+    from aliquot.client.errors import Refused
+
+    return Refused({**error.answer, "message": one.refusal(message, field=error.answer.get("field"))})
 
 
 def _preview(client: "BlockingClient", sessions: "list[SessionInFile]", *, as_json: bool) -> None:
@@ -114,8 +139,7 @@ def _preview(client: "BlockingClient", sessions: "list[SessionInFile]", *, as_js
         try:
             preview = client.preview_session(request)
         except Refused as error:
-            text = f"sessions.{one.name}: {error.answer.get('message', '')}"
-            raise (Refused({**error.answer, "message": text}) if len(sessions) > 1 else error) from None
+            raise _placed(error, one, str(error.answer.get("message", ""))) from None
         start = None if preview.starts_now else _start(client, request)
         if as_json:
             print_json({"name": one.name, "preview": preview, "start": start})

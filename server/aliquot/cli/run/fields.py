@@ -31,6 +31,10 @@ class SessionInFile(Struct, frozen=True, kw_only=True):
     """Of `CreateSessionInput`, without dependencies and workspace."""
     after: tuple[tuple[str, str, str], ...]
     """(name, condition, place in the file for messages)."""
+    label: str
+    """Its `file:line` and key, for messages."""
+    labels: Mapping[str, str]
+    """The same of its keys, by the field of `CreateSessionInput` that they give."""
     sync: Path | None = None
     """Folder to upload."""
 
@@ -41,6 +45,11 @@ class SessionInFile(Struct, frozen=True, kw_only=True):
         from aliquot.client.generated.inputs import CreateSessionInput
 
         return msgspec.convert(self.fields, CreateSessionInput)
+
+    def refusal(self, message: str, *, field: str | None) -> str:
+        """A refusal by the server, with its place in the file in front, and the key in place of the field."""
+        named = field or message.partition(":")[0]
+        return f"{self.labels.get(named, self.label)}: {message.removeprefix(f'{named}: ')}"
 
 
 def read_file(path: Path) -> list[SessionInFile]:
@@ -117,16 +126,16 @@ def _table(entry: Entry) -> Table:
 def _session(name: str, table: Table, defaults: Mapping[str, Entry], *, folder: Path) -> SessionInFile:
     base = {key.replace("-", "_"): entry for key, entry in defaults.items()}
     fields: dict[str, Any] = {}
+    labels: dict[str, str] = {}
     command = table.maybe("command", read_command) or ("command" in base and read_command(base["command"]))
     if not command:
         table.at.refuse("`command` is missing")
     for key, rule in KEYS.items():
-        value = table.maybe(key, rule.read)
-        if value is None and key in base:
-            value = rule.read(base[key])
-        if value is not None:
-            old = fields.get(rule.field)
-            fields[rule.field] = _joined(old, value)
+        entry = table.maybe(key, lambda own: own) or base.get(key)
+        value = None if entry is None else rule.read(entry)
+        if entry is not None and value is not None:
+            fields[rule.field] = _joined(fields.get(rule.field), value)
+            labels[rule.field] = entry.label
     _set_array(fields, table)
     own = {key: table.maybe(key, _places) for key in CONDITIONS}
     after = [(key, _places(base[key]) if own[key] is None and key in base else own[key] or []) for key in CONDITIONS]
@@ -143,6 +152,8 @@ def _session(name: str, table: Table, defaults: Mapping[str, Entry], *, folder: 
         name=name,
         fields={"command": command, **fields},
         after=tuple((other, CONDITIONS[key], place) for key, names in after for other, place in names),
+        label=table.at.label,
+        labels=labels,
         sync=None if sync is None else folder / sync,
     )
 

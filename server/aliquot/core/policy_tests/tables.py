@@ -47,6 +47,11 @@ class Entry:
         return f"{self._file}:{self.line}"
 
     @property
+    def label(self) -> str:
+        """`file:line: key`, for messages; without the key at the top of a document."""
+        return f"{self.place}: {self._path}" if self._path else self.place
+
+    @property
     def is_table(self) -> bool:
         """Whether the node is a mapping."""
         return isinstance(self._node, yaml.MappingNode)
@@ -62,8 +67,7 @@ class Entry:
         Raises:
             InvalidRequest: `file:line: key: message`.
         """
-        where = f"{self._path}: " if self._path else ""
-        raise InvalidRequest(f"{self.place}: {where}{message}", field=self._path or None)
+        raise InvalidRequest(f"{self.label}: {message}", field=self._path or None)
 
     def text(self) -> str:
         """A word or a number, as written."""
