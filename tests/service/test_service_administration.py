@@ -8,7 +8,7 @@ from aliquot.service.agents.doctor import Examination, InspectionResult
 from aliquot.service.quotas import Quotas
 from aliquot_schema.bookings import BookedDevice, BookingState
 from aliquot_schema.cluster.launching import AgentSilent
-from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, UnknownSlot
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable, UnknownSlot
 from aliquot_schema.ids import AgentId, LeaseId, SessionId
 from aliquot_schema.policies import Pool
 from aliquot_schema.quotas import QuotaScope
@@ -131,6 +131,16 @@ async def test_the_doctor_reports_silent_agents_but_not_those_that_left() -> Non
         assert on.state.agents[A].state is AgentState.LEFT
         doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, inspector=AsksNobody)
         assert (await doctor.examine(CALLER)).silent == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("leader", "says"), [("http://b:8090", "leader, http://b:8090"), (None, "no server is leading")]
+)
+async def test_the_doctor_of_a_follower_names_the_leader(leader: str | None, says: str) -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        doctor = Examination(state=on.state, journal=on.journal, clock=on.clock, leader=lambda: leader)
+        with pytest.raises(Unavailable, match=says):
+            await doctor.examine(CALLER)
 
 
 async def test_releasing_a_lost_agent_stops_the_other_kernels_of_its_gang() -> None:

@@ -88,8 +88,7 @@ async def _order(cases: UseCases, order: str) -> bool:
         known = draft.policy()
         if known.version:
             return known.order == order
-        news = amended(known, {"order": order})
-        draft.put(replace(news, changed_us=cases.clock.now_us()), "changed")
+        draft.put(replace(amended(known, {"order": order}), changed_us=cases.clock.now_us()), "changed")
         return True
 
     return await cases.journal.transact(change, actor=BY_SETTING)
@@ -228,33 +227,34 @@ async def parts_of(
     measurements: HistoryDatabase | None,
     backtests: ProcessBacktests,
     inspector: Callable[[], Inspector | None],
+    leader: Callable[[], str | None],
     streams: StreamSource | None = None,
     app_key: bytes,
 ) -> ServiceParts:
     """The parts of the service: audit, archives, usage, secrets, command checks and alerts.
 
     Args:
-        inspector: returns the inspector of agents of the present term; None while this server does not lead.
+        inspector, leader: the inspector of agents, None while this server follows; the leader's URL, if it is known.
         app_key: secret that all servers share, for the tokens of apps.
     Raises:
         ConfigurationError: stored secrets cannot be decrypted with the keys in the file.
         StoreUnavailable: the database cannot be read.
     """
-    store = database.store
     return ServiceParts(
         admission=outfit.admission,
-        secrets=await open_secrets(store, outfit.secret_keys),
+        secrets=await open_secrets(database.store, outfit.secret_keys),
         commands=None if outfit.commands.is_empty else CommandChecks(outfit.commands),
         measurements=measurements,
-        holdings=DatabaseHoldings(store),
+        holdings=DatabaseHoldings(database.store),
         operators=OperatorSources(
-            file=None if database.is_shared else store,
-            audit=store.book,
+            file=None if database.is_shared else database.store,
+            audit=database.store.book,
             alerts=outfit.notices,
-            notices=store.outbox,
+            notices=database.store.outbox,
             backtests=backtests,
             ids=RandomIds(),
             inspector=inspector,
+            leader=leader,
         ),
         queue_limit=outfit.queue_limit,
         streams=streams,

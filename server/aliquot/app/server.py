@@ -134,6 +134,7 @@ async def _taking_part(
             measurements=measurements,
             backtests=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
             inspector=present.inspector,
+            leader=lambda: election.standing.leader_address,
             streams=streams,
             app_key=plan.token.encode(),
         ),

@@ -85,6 +85,8 @@ class OperatorSources(Struct, frozen=True, kw_only=True):
     """For backtests."""
     inspector: Callable[[], Inspector | None] = lambda: None
     """Returns the inspector of agents of the present term; None while this server does not lead."""
+    leader: Callable[[], str | None] = lambda: None
+    """Returns the URL of the leader; None when unknown."""
 
 
 NO_SOURCES: Final = OperatorSources()
@@ -100,7 +102,9 @@ class Administration:
         self.quotas: Final = Quotas(state=state, journal=journal, clock=clock)
         self.billing: Final = Billing(state=state, journal=journal, clock=clock)
         self.agents: Final = AgentAdministration(state=state, journal=journal, clock=clock)
-        self.doctor: Final = Examination(state=state, journal=journal, clock=clock, inspector=sources.inspector)
+        self.doctor: Final = Examination(
+            state=state, journal=journal, clock=clock, inspector=sources.inspector, leader=sources.leader
+        )
         self.backups: Final = Backups(state=state, journal=journal, clock=clock, file=sources.file)
         self.backtests: Final = Backtests(
             state=state, journal=journal, clock=clock, ids=sources.ids, runner=sources.backtests

@@ -69,13 +69,16 @@ class Examination(OperatorCommands):
         journal: Journal,
         clock: Clock,
         inspector: Callable[[], Inspector | None] = lambda: None,
+        leader: Callable[[], str | None] = lambda: None,
     ) -> None:
         """
         Args:
             inspector: returns the inspector of the present term; None while this server does not lead.
+            leader: returns the URL of the leader; None when unknown.
         """
         super().__init__(state=state, journal=journal, clock=clock)
         self._inspector = inspector
+        self._leader = leader
 
     async def examine(self, caller: Caller) -> ExaminationView:
         """Inspect every reachable agent.
@@ -138,7 +141,10 @@ class Examination(OperatorCommands):
         check_role(caller, Role.OPERATOR)
         inspector = self._inspector()
         if inspector is None:
-            raise Unavailable("this server follows; send the request to the leader")
+            leader = self._leader()
+            if leader is None:
+                raise Unavailable("no server is leading right now; try again in a few seconds")
+            raise Unavailable(f"this server follows; send the request to the leader, {leader}")
         return inspector
 
     def _views(self, differences: Iterable[Difference]) -> tuple[DifferenceView, ...]:
