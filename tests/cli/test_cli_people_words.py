@@ -162,6 +162,10 @@ def test_a_request_for_half_a_device_is_refused_with_advice_to_use_shares() -> N
     assert after_refusal("NotMultipleOfQuantum", {**half, "slot": "cuda.shares"}) is None
 
 
+def test_an_unavailable_service_says_itself_whether_another_attempt_helps() -> None:
+    assert after_refusal("Unavailable", {"message": "the key file does not have the key; copy it"}) is None
+
+
 def test_a_not_found_error_names_the_list_command() -> None:
     advice = {
         kind: after_refusal("NotFound", {"kind": kind}) for kind in ("user", "api_key", "secret", "session", "job")

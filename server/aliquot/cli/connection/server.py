@@ -38,7 +38,6 @@ _REFUSALS: Final = {
     "NotPlaced": "`aliquot gpus` shows the holders; a session would wait in the queue instead",
     "BookingRefused": "`aliquot reservations` shows the calendar",
     "RateLimited": "wait a little, and try again",
-    "Unavailable": "try again",
 }
 _NO_SERVER: Final = "is it running? `aliquot serve` starts one; --server, --cluster or ALIQUOT_SERVER select another"
 _CONNECTION_ADVICE: Final = {
