@@ -17,6 +17,7 @@ from jwt.algorithms import RSAAlgorithm
 from aliquot.api.oidc import jwks
 from aliquot.api.oidc.jwks import ANSWER_BYTES_MAX, ProviderKeys, fetched
 from aliquot.api.oidc.tokens import Tokens
+from aliquot.delivery import http
 from aliquot.delivery.http import post
 from aliquot.delivery.receivers import WebhookTable
 from aliquot.service.alerts.context import NotDelivered
@@ -116,6 +117,29 @@ async def test_notices_to_host_names_with_link_local_addresses_are_refused(monke
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     with pytest.raises(NotDelivered, match=LINK_LOCAL):
         await post(WebhookTable(kind="webhook", name="hook", url="http://hook.example.org/"), b"{}", key="dlv_1")
+
+
+async def test_a_host_name_whose_address_changes_after_its_check_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    received: list[bytes] = []
+
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read())
+        writer.close()
+
+    answers = iter(["192.0.2.1"])
+
+    async def resolve(*_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers, "127.0.0.1"), port))]
+
+    server = await asyncio.start_server(keep, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+    monkeypatch.setattr(http, "is_link_local", lambda address: address == "127.0.0.1")
+    async with server:
+        table = WebhookTable(kind="webhook", name="hook", url=f"http://hook.example.org:{port}/", timeout_s=5)
+        with pytest.raises(NotDelivered, match=LINK_LOCAL):
+            await post(table, b"{}", key="dlv_1")
+    assert received in ([], [b""])
 
 
 async def test_a_provider_that_answers_without_end_is_cut_off() -> None:

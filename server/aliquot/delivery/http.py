@@ -16,7 +16,7 @@ from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
@@ -29,6 +29,7 @@ SIGNATURE_HEADER: Final = "Aliquot-Signature"
 METADATA_IPV6: Final = ip_address("fd00:ec2::254")
 """Source: Amazon EC2 User Guide, instance metadata service."""
 
+_LINK_LOCAL: Final = "the host of the configured URL has a link-local address (169.254.0.0/16, fe80::/10)"
 _HEADERS: Final = {"Content-Type": "application/json", "User-Agent": "aliquot"}
 
 
@@ -80,7 +81,7 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
             # Limits the whole request: the time-outs of the client restart with every byte received.
             asyncio.timeout(table.timeout_s),
             httpx.AsyncClient(verify=tls, timeout=None, trust_env=False, follow_redirects=False) as client,
-            client.stream("POST", await _checked(url), content=body, headers=sent) as answer,
+            client.stream("POST", await _checked(url), content=body, headers=sent, extensions=_TRACED) as answer,
         ):
             status = answer.status_code
     except TimeoutError:
@@ -108,5 +109,20 @@ async def _checked(url: str) -> str:
     except (OSError, UnicodeError) as error:
         raise NotDelivered(f"connection failed: {type(error).__name__}") from None
     if any(is_link_local(str(place[0])) for *_, place in found):
-        raise NotDelivered("the host of the configured URL has a link-local address (169.254.0.0/16, fe80::/10)")
+        raise NotDelivered(_LINK_LOCAL)
     return url
+
+
+async def _check_connected(event: str, facts: Mapping[str, Any]) -> None:
+    """Refuse a connection to a link-local address before anything is sent: the name of a host may have got another
+    address since it was checked."""
+    if event != "connection.connect_tcp.complete":
+        return
+    stream = facts["return_value"]
+    if is_link_local(str(stream.get_extra_info("server_addr")[0])):
+        await stream.aclose()
+        raise NotDelivered(_LINK_LOCAL)
+
+
+_TRACED: Final = {"trace": _check_connected}
+"""Source: https://www.encode.io/httpcore/extensions/, "trace"."""
