@@ -58,6 +58,10 @@ def test_receivers_and_rules_are_read_from_the_file(folder: Path, monkeypatch: p
         ('[[receivers]]\nname = "x"\nkind = "pager"', "receivers"),
         ('[[receivers]]\nname = "x"\nkind = "webhook"\nurl = "http://h/"\npassword = "x"', "password"),
         ('[[receivers]]\nname = "x"\nkind = "webhook"\nurl = "http://h/"\n' * 2, "two receivers have the name x"),
+        (
+            '[[receivers]]\nname = "a b"\nkind = "webhook"\nurl = "http://h/"',
+            "name: a name here has 1 to 63 of the letters",
+        ),
         ("[notice-rules.queue_backlogs]\nthreshold = 1", "notice-rules"),
         ("[notice-rules.queue_backlog]\nthreshold = -1", "threshold"),
     ],

@@ -18,7 +18,7 @@ from aliquot.service.alerts.alert_views import UNITS
 from aliquot.service.alerts.message_texts import Message
 from aliquot.service.alerts.routing import QuietHours, Receiver, checked_address
 from aliquot.service.alerts.rules import DEFAULTS
-from aliquot.service.setting_errors import Seconds, WholeSeconds, read_seconds, wrong
+from aliquot.service.setting_errors import Seconds, WholeSeconds, identifier, read_seconds, wrong
 from aliquot_schema.alerts import AlertRule, Delivery, NoticeKind, NoticeRule, Severity
 
 GATHER_S: Final = 10
@@ -71,7 +71,7 @@ class QuietTable(Table):
 class ReceiverTable(Table):
     """Settings that all kinds of receivers share."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")
+    name: Annotated[str, identifier(characters_max=63)]
     tells: frozenset[Literal["alerts", "owners"]] = frozenset({"alerts"})
     """`alerts` of the cluster, notices to `owners` of sessions, or both."""
     severity: Literal["info", "warning", "critical"] = "info"

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import AliasChoices, BeforeValidator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
@@ -16,6 +16,20 @@ from aliquot_schema.resources.units import DURATION_FORM, parse_duration
 def wrong(words: str) -> PydanticCustomError:
     """The exception for a validator to raise, with this text as the whole message."""
     return PydanticCustomError("wrong", "{words}", {"words": words})
+
+
+def identifier(*, characters_max: int) -> AfterValidator:
+    """The validator of a name that is also part of paths and addresses."""
+
+    def check(name: str) -> str:
+        if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{characters_max - 1}}}", name):
+            raise wrong(
+                f"a name here has 1 to {characters_max} of the letters A to Z, digits, dots, dashes and underscores, "
+                "and begins with a letter or a digit"
+            )
+        return name
+
+    return AfterValidator(check)
 
 
 def read_seconds(value: object) -> object:

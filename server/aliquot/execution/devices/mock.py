@@ -19,6 +19,7 @@ from aliquot.execution.devices.plugin import (
     visible_devices,
 )
 from aliquot.execution.devices.tables import Size, Table
+from aliquot.service.setting_errors import identifier
 from aliquot_schema.cluster.agents import ATTRIBUTES_MAX
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.devices import (
@@ -35,7 +36,7 @@ from aliquot_schema.resources.devices import (
 from aliquot_schema.resources.slots import MILLI, SlotType
 
 _HOST_SLOTS: Final = ("cpu", "mem")
-_Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$")]
+_Id = Annotated[str, identifier(characters_max=96)]
 _Label = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 _PART: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 

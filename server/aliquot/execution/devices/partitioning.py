@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from aliquot.core.allocation.node_partition import (
@@ -25,6 +25,7 @@ from aliquot.execution.devices.device_set import DevicePartition, DeviceSet, Fix
 from aliquot.execution.devices.node import NodeDevices, NodeSource
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, PartitioningPlugin
 from aliquot.execution.devices.tables import Size, Table
+from aliquot.service.setting_errors import identifier
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.ids import AgentId, SlotName
 from aliquot_schema.resources.devices import Device
@@ -107,7 +108,7 @@ class AgentResourceTable(Table):
 class AgentTable(Table):
     """One of `[[agents]]`."""
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+    id: Annotated[str, identifier(characters_max=63)]
     """Unique in the cluster; also the name of the agent's folder."""
     resource: AgentResourceTable = AgentResourceTable()
 
