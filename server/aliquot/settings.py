@@ -36,7 +36,7 @@ from aliquot.execution.settings import KeepingSettings, NodeSettings
 from aliquot.execution.settings import default_data_folder as default_data_folder
 from aliquot.service.access import Trust
 from aliquot.service.sessions.command_checks import CommandCheckSettings
-from aliquot.service.setting_errors import Seconds, given_variable, kebab, not_json, setting_named, wrong
+from aliquot.service.setting_errors import Seconds, given_variable, kebab, not_json, not_text, setting_named, wrong
 from aliquot.store.secrets.keys import SecretSettings
 from aliquot.store.timeseries.tiers import HistorySettings
 from aliquot_schema.deprecation import Deprecation
@@ -405,6 +405,8 @@ def read_settings(*, warns: bool = True, **flags: Any) -> Settings:
         ConfigurationError: a setting is wrong or unknown, or the file cannot be read; the message says which.
     """
     given = {name: value for name, value in flags.items() if value is not None and value is not False and value != ()}
+    if wrong_name := not_text(given):
+        raise ConfigurationError(f"{wrong_name}: its value is not text in UTF-8")
     file = settings_file()
     if file and not file.is_file():
         raise ConfigurationError(f"{FILE_VARIABLE}: there is no file {file}")

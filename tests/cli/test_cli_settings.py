@@ -59,6 +59,14 @@ def test_a_text_of_the_wrong_form_is_refused_with_an_example(monkeypatch: pytest
     assert "pattern" not in str(refused.value)
 
 
+def test_a_setting_that_is_not_utf_8_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match=r"^--host: its value is not text in UTF-8$"):
+        read_settings(host="gpu\udcff")
+    monkeypatch.setenv("ALIQUOT_HOST", "gpu\udcff")
+    with pytest.raises(ConfigurationError, match=r"^ALIQUOT_HOST: its value is not text in UTF-8$"):
+        read_settings()
+
+
 @pytest.mark.parametrize("name", ["ALIQUOT_ORCHESTRATION_ENABLED", "RESEARCH_AGENT_GPU_ORCHESTRATION_ENABLED"])
 def test_a_new_cluster_can_begin_stopped(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_settings().orchestration_enabled

@@ -151,9 +151,12 @@ def test_a_key_file_must_have_exactly_one_key_line(clusters: Path, tmp_path: Pat
         find_place(cluster="attic")
 
 
-def test_a_token_variable_with_two_lines_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_variable_that_is_no_token_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_TOKEN", "one\ntwo")
     with pytest.raises(NoPlace, match=r"^ALIQUOT_TOKEN: it must have one key on one line; it has 2 lines$"):
+        find_place()
+    monkeypatch.setenv("ALIQUOT_TOKEN", "key\udcff")
+    with pytest.raises(NoPlace, match=r"^ALIQUOT_TOKEN: it is not a token"):
         find_place()
 
 

@@ -176,4 +176,6 @@ def _only_key(text: str, *, source: str) -> str:
         raise NoPlace(
             f"{source}: it must have one key on one line; it has {f'{len(lines)} lines' if lines else 'none'}"
         )
+    if not lines[0].isascii():
+        raise NoPlace(f"{source}: it is not a token; it has characters beyond ASCII")
     return lines[0]

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator
 from pydantic.fields import FieldInfo
@@ -11,6 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import DURATION_FORM, parse_duration
+
+_PREFIXES: Final = ("ALIQUOT_", "RESEARCH_AGENT_")
+"""Of variables of the environment."""
 
 
 def wrong(words: str) -> PydanticCustomError:
@@ -53,12 +56,19 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
+def not_text(flags: Mapping[str, object]) -> str | None:
+    """The first flag or variable of the environment that is not text in UTF-8; None if there is none."""
+    variables = {name: text for name, text in os.environ.items() if name.upper().startswith(_PREFIXES)}
+    given = variables | {f"--{kebab(name)}": text for name, text in flags.items()}
+    return next((name for name, text in given.items() if re.search(r"[\ud800-\udfff]", str(text))), None)
+
+
 def given_variable(field: str, fields: Mapping[str, FieldInfo]) -> str | None:
     """The variable of the environment that gives a setting; None if none does."""
     info = fields.get(field)
     alias = None if info is None else info.validation_alias
     names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"ALIQUOT_{field}"]
-    wanted = [name.upper() for name in names if name.upper().startswith(("ALIQUOT_", "RESEARCH_AGENT_"))]
+    wanted = [name.upper() for name in names if name.upper().startswith(_PREFIXES)]
     return next((name for wish in wanted for name in os.environ if name.upper() == wish), None)
 
 
