@@ -63,7 +63,12 @@ def _pass_on(ended: asyncio.Future[T], caller: asyncio.Future[T]) -> None:
     elif not caller.done():
         caller.set_exception(error)
     elif not isinstance(error, AliquotError):
-        log.warning("%r failed after its caller was cancelled: %r", ended, error)
+        log.warning("%s failed after its caller was cancelled: %s: %s", _name(ended), type(error).__name__, error)
+
+
+def _name(work: asyncio.Future[Any]) -> str:
+    coroutine = work.get_coro() if isinstance(work, asyncio.Task) else None
+    return str(getattr(coroutine, "__qualname__", "work"))
 
 
 async def wait_ended(work: asyncio.Future[Any], *, forwards: bool = False) -> None:
