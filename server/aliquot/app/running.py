@@ -22,7 +22,7 @@ from aliquot.store.cluster_mark import ClusterMark, latest_mark
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.cluster.streams import StreamTarget
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 log: Final = logging.getLogger("aliquot.app")
@@ -154,5 +154,15 @@ class WatchedTask:
     def _note_end(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
-        log.critical("a background loop failed; restart the server", exc_info=task.exception())
+        error = task.exception()
+        cause = None if error is None else first_of(error)
+        if isinstance(cause, AliquotError):  # the words are sufficient
+            log.critical("a background loop failed; restart the server: %s", cause)
+        else:
+            log.critical("a background loop failed; restart the server", exc_info=error)
         self.failed.set()
+
+
+def first_of(fault: BaseException) -> BaseException:
+    """The first leaf of an exception group."""
+    return first_of(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault

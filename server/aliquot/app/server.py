@@ -15,7 +15,7 @@ from msgspec import Struct
 from aliquot.app.agents import AgentExecutors
 from aliquot.app.backtests import ProcessBacktests
 from aliquot.app.features import Features, begin, forecasts_of, history_kept, parts_of, retention_of
-from aliquot.app.running import LeaderRuntime, OwnOutputs, Running, WatchedDatabase, WatchedTask
+from aliquot.app.running import LeaderRuntime, OwnOutputs, Running, WatchedDatabase, WatchedTask, first_of
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
@@ -241,15 +241,10 @@ async def _until_in_place(election: LeaderElection, terms: _Terms, loops: asynci
     await asyncio.wait({waiting, loops}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     if loops.done() and not loops.cancelled() and (fault := loops.exception()) is not None:
-        raise _first(fault)
+        raise first_of(fault)
 
 
 async def _stop(loops: asyncio.Task[None]) -> None:
     loops.cancel()
     with suppress(asyncio.CancelledError, Exception):
         await loops
-
-
-def _first(fault: BaseException) -> BaseException:
-    """The first leaf of an exception group."""
-    return _first(fault.exceptions[0]) if isinstance(fault, BaseExceptionGroup) else fault
