@@ -115,6 +115,9 @@ class SlowBook:
     async def of_session(self, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
         return ()
 
+    async def spans_of_session(self, session_id: SessionId, until_us: int) -> tuple[tuple[int, int], ...]:
+        return ()
+
 
 async def test_one_usage_query_runs_at_a_time_and_the_number_waiting_is_limited() -> None:
     async with stage([agent("a", devices=1)]) as on:

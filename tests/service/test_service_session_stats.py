@@ -182,8 +182,8 @@ def test_the_runs_of_earlier_attempts_are_no_wait(
     scheduled, started, ended = (None if at_s is None else MOMENT + timedelta(seconds=at_s) for at_s in times)
     one = replace(session(1), queued_at=MOMENT, scheduled_at=scheduled, started_at=started, ended_at=ended)
     began_s = MOMENT.timestamp()
-    parts = [
-        part(began_s + since, began_s + until) for since, until in ((10, 30), (10, 30), (50, 70), (-90, -60))
+    spans = [
+        (began_s + since, began_s + until) for since, until in ((10, 30), (10, 30), (50, 70), (-90, -60))
     ]  # retried
-    parts += [] if scheduled is None else [part(began_s + 90, began_s + 200)]
-    assert waited_s(one, parts, now_s=began_s + 300) == expected
+    spans += [] if scheduled is None else [(began_s + 90, began_s + 200)]
+    assert waited_s(one, spans, now_s=began_s + 300) == expected

@@ -74,3 +74,12 @@ async def test_all_holdings_of_a_session_are_found(store: DatabaseStore) -> None
     found = await DatabaseHoldings(store).of_session(first.id, 90)
     assert [(one.from_us, one.ended_us) for one in found] == [(10, 20), (50, 90)]
     assert await DatabaseHoldings(store).of_session(second.id, 90) == ()
+
+
+async def test_the_times_in_which_a_session_without_gpus_held_devices_are_found(store: DatabaseStore) -> None:
+    one = session()
+    held = lease(kernel(one, granted_us=10), granted_us=10, spec={"cpu": {"cpu0": 1}, "mem": {"mem0": 2**30}})
+    writes = (RowWrite(record=one, kind="session.queued"), RowWrite(record=held, kind="lease.granted"))
+    await store.commit(Batch(writes=writes, at_us=10, actor="system:test"))
+    assert await DatabaseHoldings(store).of_session(one.id, 90) == ()
+    assert await DatabaseHoldings(store).spans_of_session(one.id, 90) == ((10, 90),)

@@ -266,7 +266,9 @@ class History:
         except HistoryUnavailable as error:
             warning = error.message
         gpus = gpu_stats(parts, measured)
-        stats = stats_view(session, parts, gpus, now_s=now_us / SECOND_US, warning=warning)
+        whole = await self._record().spans_of_session(SessionId(session_id), now_us)
+        spans = [(from_us / SECOND_US, ended_us / SECOND_US) for from_us, ended_us in whole]
+        stats = stats_view(session, parts, gpus, spans=spans, now_s=now_us / SECOND_US, warning=warning)
         credited = min(stats.credited_gpu_hours / stats.gpu_hours, 1.0) if stats.gpu_hours else 0.0
         cost = actual(map(self._priced, held), prices=self._state.policy.prices, credited_part=credited)
         return replace(stats, right_size=await self._right_size(caller, session), cost=cost)

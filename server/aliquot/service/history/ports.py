@@ -79,3 +79,6 @@ class HoldingRecords(Protocol):
 
     async def of_session(self, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
         """Accelerators that a session ever held, in the order of the grants."""
+
+    async def spans_of_session(self, session_id: SessionId, until_us: int) -> tuple[tuple[int, int], ...]:
+        """(from, until) in microseconds of each time in which a session held devices of any kind."""

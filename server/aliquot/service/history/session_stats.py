@@ -5,12 +5,10 @@ GPUs come from the time series of their devices; CPU and host memory from what a
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from aliquot.service.history.grids import Curves, Floats
 from aliquot.service.history.measures import MeasureKind, index_of
@@ -47,6 +45,10 @@ _USE: Final = index_of(MeasureKind.DEVICES, "utilization")
 _MEMORY: Final = index_of(MeasureKind.DEVICES, "memory_used")
 
 
+Span = tuple[float, float]
+"""(from, until) in seconds since the epoch."""
+
+
 class HeldPart(Struct, frozen=True, kw_only=True):
     """A part of a device that a session held."""
 
@@ -63,22 +65,24 @@ class HeldPart(Struct, frozen=True, kw_only=True):
 
 def held_s(parts: Iterable[HeldPart]) -> float:
     """Time in which at least one of the parts was held."""
+    return _covered_s((part.from_s, part.from_s + part.held_s) for part in parts)
+
+
+def _covered_s(spans: Iterable[Span]) -> float:
     total, until_s = 0.0, -math.inf
-    for part in sorted(parts, key=attrgetter("from_s")):
-        ends_s = part.from_s + part.held_s
-        total += max(ends_s - max(part.from_s, until_s), 0.0)
+    for from_s, ends_s in sorted(spans):
+        total += max(ends_s - max(from_s, until_s), 0.0)
         until_s = max(until_s, ends_s)
     return total
 
 
-def waited_s(session: SessionView, parts: Sequence[HeldPart], *, now_s: float) -> float:
-    """Time from the submission to the newest start or now, less the time in which earlier attempts held GPUs."""
+def waited_s(session: SessionView, spans: Iterable[Span], *, now_s: float) -> float:
+    """Time from the submission to the newest start or now, less the time in which earlier attempts held devices."""
     until = session.started_at or session.scheduled_at or session.ended_at
     until_s = now_s if until is None else until.timestamp()
     granted_s = until_s if session.scheduled_at is None else session.scheduled_at.timestamp()
     queued_s = session.queued_at.timestamp()  # of a retried session, the time of the retry
-    earlier = [part for part in parts if queued_s <= part.from_s < granted_s]
-    ran_s = held_s(replace(part, held_s=min(part.held_s, granted_s - part.from_s)) for part in earlier)
+    ran_s = _covered_s((from_s, min(ends_s, granted_s)) for from_s, ends_s in spans if queued_s <= from_s < granted_s)
     return max(until_s - queued_s - ran_s, 0.0)
 
 
@@ -175,12 +179,14 @@ def stats_view(
     parts: Sequence[HeldPart],
     gpus: tuple[GpuStatsView, ...],
     *,
+    spans: Iterable[Span],
     now_s: float,
     warning: str | None,
 ) -> SessionStatsView:
     """The statistics of a session so far.
 
     Args:
+        spans: when it held devices of any kind.
         now_s: seconds since the epoch.
     """
     began = session.started_at or session.scheduled_at
@@ -191,7 +197,7 @@ def stats_view(
     return SessionStatsView(
         session_id=session.id,
         state=session.state,
-        wait=waited_s(session, parts, now_s=now_s),
+        wait=waited_s(session, spans, now_s=now_s),
         ran=ran_s,
         time_limit=session.time_limit,
         gpu_hours=round(sum(part.share * part.held_s for part in parts) / 3600, 4),

@@ -46,6 +46,10 @@ class DatabaseHoldings:
         await catch_up(self._database)
         return await self._database.read(partial(_of_session, session_id=session_id, until_us=until_us))
 
+    async def spans_of_session(self, session_id: SessionId, until_us: int) -> tuple[tuple[int, int], ...]:
+        await catch_up(self._database)
+        return await self._database.read(partial(_spans, session_id=session_id, until_us=until_us))
+
 
 def _open(connection: Connection, *, until_us: int) -> tuple[tuple[HeldAmount, ...], int]:
     """Current holdings, and the number of the last event they include."""
@@ -74,11 +78,20 @@ def _sealed(connection: Connection) -> int:
 
 
 def _of_session(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[HeldAmount, ...]:
+    stmt = _holdings_stmt(until_us).where(_is_of(session_id))
+    return _fetch(connection, stmt.order_by(HOLDINGS.c.granted_event, HOLDINGS.c.slot, HOLDINGS.c.device_id))
+
+
+def _spans(connection: Connection, *, session_id: SessionId, until_us: int) -> tuple[tuple[int, int], ...]:
+    stmt = select(HOLDINGS.c.from_us, func.coalesce(HOLDINGS.c.ended_us, until_us)).where(_is_of(session_id))
+    return tuple((from_us, ended_us) for from_us, ended_us in connection.execute(stmt.distinct()))
+
+
+def _is_of(session_id: SessionId) -> ColumnElement[bool]:
     """Holdings of a session, found by the start of their lease ids, which is the session's id."""
     allocation = f"{LEASE_PREFIX}{session_id.removeprefix(SESSION_PREFIX)}"
     own = or_(_has_prefix(f"{session_id}."), _has_prefix(f"{allocation}."))
-    stmt = _holdings_stmt(until_us).where(own, HOLDINGS.c.session_id == session_id)
-    return _fetch(connection, stmt.order_by(HOLDINGS.c.granted_event, HOLDINGS.c.slot, HOLDINGS.c.device_id))
+    return and_(own, HOLDINGS.c.session_id == session_id)
 
 
 def _has_prefix(prefix: str) -> ColumnElement[bool]:
