@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { amountOf, bytes, hoursText, plain, quantities, quantity, shares } from "../src/format/amounts";
+import { amountOf, bytes, hoursText, percent, plain, quantities, quantity, shares } from "../src/format/amounts";
 
 describe("amounts in the API's format", () => {
   test.each([
@@ -24,6 +24,13 @@ test.each([
   ["tpu.device", "2", "2 tpu.device"],
   ["cuda.device", "unlimited", "unlimited cuda.device"],
 ])("%s %s is %s", (slot, amount, text) => expect(quantity(slot, amount)).toBe(text));
+
+test.each([
+  [0, "0 %"],
+  [0.004, "< 1 %"],
+  [0.005, "1 %"],
+  [0.625, "63 %"],
+])("a part of %d is %s", (part, text) => expect(percent(part)).toBe(text));
 
 test("amounts are joined", () => {
   const slots = [

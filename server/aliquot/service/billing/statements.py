@@ -174,7 +174,7 @@ def _behind(state: State, found: Statement, *, share: float, entitlement: float,
         yield f"The sessions that ended had waited {format_duration(round(wait_s))} on average before they started."
     if share > entitlement and state.policy.order == "fair_share":
         yield (
-            f"It held {share:.0%} of all device time with an entitlement of {entitlement:.0%}, so sessions of other "
+            f"It held {share:.1%} of all device time with an entitlement of {entitlement:.1%}, so sessions of other "
             "projects came first under fair share."
         )
     if found.preemptions:

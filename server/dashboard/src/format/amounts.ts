@@ -51,8 +51,9 @@ export function bytes(value: number): string {
   return `${rest >= 100 || power === 0 || Number.isInteger(rest) ? Math.round(rest) : rest.toFixed(1)} ${units[power]}`;
 }
 
+/** A part in whole percent; smaller parts above zero are `< 1 %`. */
 export function percent(part: number): string {
-  return `${Math.round(part * 100)} %`;
+  return part > 0 && part < 0.005 ? "< 1 %" : `${Math.round(part * 100)} %`;
 }
 
 /** A number of GPUs without its unit, for a column: 2, 0.25, and a dash for none. */

@@ -1,3 +1,4 @@
+import { percent } from "../format/amounts";
 import { clockTime, duration } from "../format/times";
 
 interface Band {
@@ -70,10 +71,6 @@ export function toldSentence(
     String(forecast?.came_true)
   ];
   return `${whenText(told.start, now)}${outcome ?? ""}`;
-}
-
-export function percent(part: number): string {
-  return `${Math.round(100 * part)} %`;
 }
 
 function whenText(band: Band, now: number): string {

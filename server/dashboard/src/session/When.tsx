@@ -1,6 +1,7 @@
+import { percent } from "../format/amounts";
 import { useNow } from "../format/clock";
 import { clockTime } from "../format/times";
-import { percent, startSentence, trustSentence } from "../queue/forecast";
+import { startSentence, trustSentence } from "../queue/forecast";
 import type { Session } from "./loading";
 
 /** When a waiting session is forecast to start and to end. */

@@ -1,6 +1,6 @@
 import { useLive } from "../api/live";
 import { Faults } from "../parts/Faults";
-import { percent } from "../queue/forecast";
+import { percent } from "../format/amounts";
 import { figure, Table } from "../parts/Table";
 import { loadFairShares, type FairShare } from "./loading";
 

@@ -3,7 +3,7 @@ import { useNow } from "../format/clock";
 import { duration, moment } from "../format/times";
 import { Faults } from "../parts/Faults";
 import { figure, TablePanel } from "../parts/Table";
-import { percent } from "../queue/forecast";
+import { percent } from "../format/amounts";
 import { loadForecastAccuracy, type ForecastAccuracy } from "./loading";
 
 const EVERY_MS = 60_000;

@@ -6,7 +6,7 @@ import { Faults } from "../parts/Faults";
 import { showNotice } from "../parts/notices";
 import { save } from "../parts/saving";
 import { figure, TablePanel } from "../parts/Table";
-import { percent } from "../queue/forecast";
+import { percent } from "../format/amounts";
 import { loadStatement, loadStatements, type Statement } from "./loading";
 
 const EVERY_MS = 60_000;
