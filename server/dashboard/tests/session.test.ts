@@ -54,6 +54,14 @@ test("every state of every attempt, newest first", () => {
   expect(shown([...once, step(8, "failed", 1), step(9, "queued", 1)], 9_000).map(([number]) => number)).toEqual([2, 1]);
 });
 
+test("an array of which some tasks run is shown as running", () => {
+  const steps = [step(0, "queued", 0)];
+  const array = { queued_at: at(0), scheduled_at: null, started_at: null, ended_at: null, attempt: 0, held_by: null };
+  const withActive = (count: number) => ({ ...array, state: "queued" as const, tasks: { active: { count } } });
+  expect(shown(stepsOf(withActive(2), steps), 5_000)).toEqual([[1, false, ["running 5"]]]);
+  expect(shown(stepsOf(withActive(0), steps), 5_000)).toEqual([[1, false, ["queued 5"]]]);
+});
+
 test("a job array has no attempts: it waits, runs and ends as a whole", () => {
   const steps = [step(0, "queued", 0), step(2, "running", 0), step(5, "completed", 0)];
   expect(shown(steps, 9_000)).toEqual([[1, false, ["queued 2", "running 3", "completed"]]]);

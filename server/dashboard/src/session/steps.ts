@@ -2,7 +2,7 @@ import { bytes } from "../format/amounts";
 import { duration } from "../format/times";
 import type { SessionStepsQuery } from "../generated/graphql";
 import type { Session } from "./loading";
-import { isEnded, isWaiting } from "./standing";
+import { isEnded, isWaiting, stateOf } from "./standing";
 
 export type Step = SessionStepsQuery["session_steps"]["edges"][number]["node"];
 export type Receipt = NonNullable<Step["preemption"]>;
@@ -58,8 +58,18 @@ export function isLater({ state, attempt }: Step): boolean {
   return attempt > (state === "scheduled" || state === "running" ? 1 : 0);
 }
 
-/** The steps to show. The first event of a task is its grant; its wait is added from the session's times. */
+/**
+ * The steps to show. The first event of a task is its grant; its wait is added from the session's times. An array of
+ * which some tasks run is shown as running.
+ */
 export function stepsOf(session: Moments, steps: readonly Step[]): readonly Step[] {
+  const found = withWait(session, steps);
+  const last = found.at(-1);
+  if (!last || last.state !== session.state || stateOf(session) === session.state) return found;
+  return [...found.slice(0, -1), { ...last, kind: "array.running", state: stateOf(session) }];
+}
+
+function withWait(session: Moments, steps: readonly Step[]): readonly Step[] {
   const own = ownSteps(session);
   const [first] = steps;
   const [wait] = own;
@@ -86,7 +96,8 @@ export function ownSteps(session: Moments): Step[] {
 type Moments = Pick<
   Session,
   "queued_at" | "scheduled_at" | "started_at" | "ended_at" | "state" | "attempt" | "held_by"
->;
+> &
+  Parameters<typeof stateOf>[0];
 
 /** A note about a step, beyond its state. */
 export function noteOf({ kind, held_by, preemption, pull, state }: Step): string {
@@ -101,6 +112,7 @@ export function noteOf({ kind, held_by, preemption, pull, state }: Step): string
 }
 
 const NOTES: Readonly<Record<string, string>> = {
+  "array.running": "counted from its submission",
   "session.requeued": "waiting for another attempt",
   "session.retried": "run again",
   "session.released": "released",
