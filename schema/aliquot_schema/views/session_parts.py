@@ -1,6 +1,7 @@
 """Read models of parts of a session: failure, preemption, saved work, web services."""
 
 from datetime import datetime
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -93,3 +94,16 @@ class SessionServiceView(Struct, frozen=True, kw_only=True):
     url: str
     """Path on the server that signs the owner's browser in to it."""
     state: ServiceState
+
+
+class _Named(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str | None: ...
+
+
+def session_label(session: _Named) -> str:
+    """`name (id)`, or the id of a session without a name."""
+    return session.id if session.name is None else f"{session.name} ({session.id})"

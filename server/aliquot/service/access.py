@@ -21,6 +21,7 @@ from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.requests import Caller
 from aliquot_schema.sessions import DEFAULT_PROJECT, Priority, Session
 from aliquot_schema.views.agents import AgentView
+from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import KernelView, SessionView
 
 _ROLE_NAMES: Final = {Role.USER: "users", Role.OPERATOR: "operators", Role.ADMIN: "admins"}
@@ -72,9 +73,8 @@ def check_may_change(caller: Caller, session: Session) -> None:
     is_own_or_member = caller.user == session.owner or session.project in caller.projects
     if caller.role >= Role.OPERATOR or (caller.role >= Role.USER and is_own_or_member):
         return
-    raise Forbidden(
-        f"{session.id} belongs to {session.owner}; only its owner, members of its project and operators may change it"
-    )
+    whose = f"{session_label(session)} belongs to {session.owner}"
+    raise Forbidden(f"{whose}; only its owner, members of its project and operators may change it")
 
 
 def is_held_by_user(session: Session, *, users: Mapping[UserId, User]) -> bool:
@@ -168,7 +168,8 @@ def check_may_read_output(caller: Caller, session: Session) -> None:
         Forbidden.
     """
     if visibility_of(caller, owner=session.owner, project=session.project) is not Visibility.OWNER:
-        raise Forbidden(f"{session.id} belongs to {session.owner}; only its owner and admins may read its output")
+        whose = f"{session_label(session)} belongs to {session.owner}"
+        raise Forbidden(f"{whose}; only its owner and admins may read its output")
 
 
 def check_runs(session: Session | SessionView) -> None:

@@ -34,6 +34,7 @@ from aliquot_schema.ids import AgentId, RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.units import size_text
+from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import SessionView
 
 SWEEP_S: Final = 3600.0
@@ -152,8 +153,8 @@ class Workspaces:
             NotFound: it has expired.
         """
         if caller.user != session.owner and caller.role < Role.ADMIN:
-            text = f"{session.id} belongs to {session.owner}; only its owner and admins may read its working directory"
-            raise Forbidden(text)
+            whose = f"{session_label(session)} belongs to {session.owner}"
+            raise Forbidden(f"{whose}; only its owner and admins may read its working directory")
         if session.workspace is None:
             return None
         return await self._read(WorkspaceUse(owner=UserId(session.owner), id=session.workspace))

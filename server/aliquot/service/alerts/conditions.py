@@ -9,7 +9,7 @@ from typing import Final
 
 from aliquot.core.billing.budgets import Budgets
 from aliquot.core.fairshare import month_of
-from aliquot.service.alerts.message_texts import NAMED_MAX, SECOND_US, duration, session_label
+from aliquot.service.alerts.message_texts import NAMED_MAX, SECOND_US, duration
 from aliquot.service.alerts.rules import AlertCondition
 from aliquot.service.alerts.use_conditions import gpu_idle, session_overlong, slow_twin, use_dropped
 from aliquot.service.state.snapshots import take
@@ -23,6 +23,7 @@ from aliquot_schema.resources.devices import DeviceHealth
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views.server import RayView
+from aliquot_schema.views.session_parts import session_label
 
 WINDOW_US: Final = 3_600_000_000
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from aliquot.core.idle_process import ACTS, IdleCase, IdleObservation, acts_us, next_case
-from aliquot.service.alerts.message_texts import session_label
 from aliquot.service.alerts.routing import NoticeContent
 from aliquot.service.lifecycle.idle_sessions import record
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
@@ -25,6 +24,7 @@ from aliquot_schema.orchestration import Action
 from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.session_parts import session_label
 
 log: Final = logging.getLogger("aliquot.idle")
 ACTOR: Final = "system:idle"

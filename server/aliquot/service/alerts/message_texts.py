@@ -16,7 +16,6 @@ from aliquot.service.subscriptions.job_output import Outputs, piece_of
 from aliquot_schema.alerts import Delivery, NoticeKind, Severity
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import SessionId, UserId
-from aliquot_schema.sessions import Session
 
 if TYPE_CHECKING:
     from aliquot.service.state.state import State
@@ -127,11 +126,6 @@ async def last_lines(state: "State", outputs: Outputs, session_id: str, *, lines
 
 def _printable(line: str) -> str:
     return "".join(sign if sign.isprintable() or sign == "\t" else "\N{REPLACEMENT CHARACTER}" for sign in line)
-
-
-def session_label(session: Session) -> str:
-    """`name (id)`, or the id of a session without a name."""
-    return session.id if session.name is None else f"{session.name} ({session.id})"
 
 
 def duration(seconds: int) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from aliquot.service.alerts.context import AlertContext
 from aliquot.service.alerts.idle_process import idle_fact
-from aliquot.service.alerts.message_texts import SECOND_US, duration, printable, session_label
+from aliquot.service.alerts.message_texts import SECOND_US, duration, printable
 from aliquot.service.alerts.observation import REPORTED, report_fact
 from aliquot.service.alerts.routing import NoticeContent, Receiver, due_us, receivers_of
 from aliquot.service.alerts.rules import Rules
@@ -35,6 +35,7 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Event
 from aliquot_schema.orchestration import Action
 from aliquot_schema.sessions import PreemptionCause, Session
+from aliquot_schema.views.session_parts import session_label
 
 SEARCH_EVENTS_MAX: Final = 10_000
 """Search intervals of at most this many events are read one after another."""

@@ -4,13 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from aliquot.core.use_trend import FORGET_US, behind_twins
-from aliquot.service.alerts.message_texts import NAMED_MAX, SECOND_US, duration, session_label
+from aliquot.service.alerts.message_texts import NAMED_MAX, SECOND_US, duration
 from aliquot.service.alerts.rules import AlertCondition
 from aliquot.service.state.idle_devices import HeldDevice
 from aliquot.service.state.state import State
 from aliquot_schema.alerts import NoticeRule
 from aliquot_schema.ids import SessionId
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.session_parts import session_label
 
 
 def gpu_idle(state: State, rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:

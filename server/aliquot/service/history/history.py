@@ -41,6 +41,7 @@ from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.slots import MILLI
 from aliquot_schema.sessions import DEFAULT_POOL
 from aliquot_schema.views.right_size import RightSizeView
+from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import SessionView
 from aliquot_schema.views.statistics import (
     POINTS_MAX,
@@ -315,7 +316,7 @@ class History:
             raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
         if visibility_of(caller, owner=session.owner, project=session.project) < Visibility.MEMBER:
             raise Forbidden(
-                f"{session_id} belongs to {session.owner}; only members of its project may read its history"
+                f"{session_label(session)} belongs to {session.owner}; only members of its project may read its history"
             )
         return session
 

@@ -21,6 +21,7 @@ from aliquot_schema.requests import Caller
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.sessions import Session, app_port
 from aliquot_schema.states import KernelState
+from aliquot_schema.views.session_parts import session_label
 
 RECORD_AGAIN_S: Final = 600.0
 """A program opens many connections to one port; the audit log has one entry for those of this period."""
@@ -90,8 +91,8 @@ class SessionStreams:
         """
         session, kernel, port = self._app(caller, session_id, name)
         if owner_only and caller.user != session.owner:
-            text = f"{session.id} belongs to {session.owner}; apps of other users are opened only at host names of"
-            raise Forbidden(f"{text} their own; ask an admin for the setting apps-domain")
+            text = f"{session_label(session)} belongs to {session.owner}; apps of other users are opened only"
+            raise Forbidden(f"{text} at host names of their own; ask an admin for the setting apps-domain")
         facts = {"session": session.id, "kernel": kernel.id, "app": name, "port": str(port)}
         await self._write(caller, "app_opened", facts)
 
@@ -115,8 +116,8 @@ class SessionStreams:
         if session is None:
             raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
         if not may_enter(caller, session.owner, session.project, is_shared=session.spec.shares_access):
-            text = f"{session.id} belongs to {session.owner}; only its owner and operators may open its terminals and "
-            raise Forbidden(f"{text}ports, and members of its project if it was submitted with --shared")
+            text = f"{session_label(session)} belongs to {session.owner}; only its owner and operators may open its"
+            raise Forbidden(f"{text} terminals and ports, and members of its project if it was submitted with --shared")
         return session
 
     def _kernel(self, session: Session, rank: int) -> Kernel:
