@@ -16,6 +16,7 @@ from cli_tables import NOW, filled, session_id
 LOST = GraphQLFault([{"message": "agent gpu01 is not connected", "extensions": {"code": "unavailable"}}])
 RUNS = {"state": SessionState.RUNNING, "cluster_size": 1, "exit_code": None, "ended_at": None}
 ENDED = {"state": SessionState.COMPLETED, "cluster_size": 1, "exit_code": 0, "ended_at": NOW}
+KILLED = {**ENDED, "state": SessionState.CANCELED, "exit_code": None, "signal": 15}
 
 Step = str | Exception
 
@@ -92,14 +93,17 @@ def test_following_a_session_of_a_lost_agent_goes_on_with_its_next_attempt(capsy
 
 
 def test_a_session_that_failed_with_its_agent_is_followed_to_its_end() -> None:
-    failed = seen(1, {**ENDED, "state": SessionState.FAILED, "exit_code": None})
+    failed = seen(1, {**ENDED, "state": SessionState.FAILED, "exit_code": None, "signal": None})
     cluster = Cluster({1: [["one ", LOST]]}, [seen(1, RUNS), failed])
     assert Follower(cluster, session_id(1), raw=False).run() is failed
 
 
-def test_output_that_was_cut_is_read_to_its_end_after_the_session_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS), seen(1, ENDED)])
-    assert Follower(cluster, session_id(1), raw=False).run().exit_code == 0
+@pytest.mark.parametrize("end", [ENDED, KILLED])
+def test_output_that_was_cut_is_read_to_its_end_after_the_session_has_ended(
+    end: Mapping[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS), seen(1, end)])
+    assert Follower(cluster, session_id(1), raw=False).run().ended_at == NOW
     assert capsys.readouterr().out == "one two"
 
 
@@ -115,3 +119,19 @@ async def test_following_an_array_goes_on_after_the_agent_of_a_task_was_lost() -
     cluster = Cluster({1: [["one ", LOST], ["two", LOST]], 2: [["again"]]}, states)
     found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
     assert [(one.attempt, one.chunk.text) async for one in found] == [(1, "one "), (1, "two"), (2, "again")]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("end", [ENDED, KILLED])
+async def test_the_output_of_an_ended_task_is_read_to_its_end_once_its_agent_is_back(end: Mapping[str, Any]) -> None:
+    cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS), seen(1, end)])
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    assert [one.chunk.text async for one in found] == ["one ", "two"]
+
+
+@pytest.mark.anyio
+async def test_the_output_of_a_task_that_failed_with_its_agent_ends() -> None:
+    failed = seen(1, {**ENDED, "state": SessionState.FAILED, "exit_code": None, "signal": None})
+    cluster = Cluster({1: [["one ", LOST]]}, [failed])
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    assert [one.chunk.text async for one in found] == ["one "]

@@ -34,6 +34,8 @@ POLL_S: Final = 0.2
 """Interval between queries of a task whose attempt has ended, until the next one or its end."""
 CUT_PAUSE_S: Final = 1.0
 """Pause before an output that could not be read, as its agent is lost, is asked for again."""
+CUT_READS_MAX: Final = 10
+"""Attempts to read the output of a task that has ended; its agent or a server may be back within some seconds."""
 
 
 class TaskPosition(Struct, frozen=True, kw_only=True):
@@ -126,7 +128,7 @@ async def task_outputs(
 async def _task_output(
     calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None
 ) -> AsyncGenerator[TaskChunk, None]:
-    id, attempt, is_cut = f"{array_id}_{index}", 0, False
+    id, attempt, is_cut, reads_left = f"{array_id}_{index}", 0, False, CUT_READS_MAX
     offsets: dict[int, int] = {}
     while True:
         try:
@@ -145,11 +147,23 @@ async def _task_output(
                         yield TaskChunk(index=index, attempt=attempt, ranks=session.cluster_size, chunk=chunk)
                 is_cut = False
             except GraphQLFault as fault:
-                if session.exit_code is not None or not is_unavailable(fault.errors):
-                    raise
-                is_cut = session.ended_at is None
+                if not (reads_left := _reads_left(session, fault, reads_left)):
+                    return
                 await asyncio.sleep(CUT_PAUSE_S)
         elif session.ended_at is not None:
             return
         else:
             await asyncio.sleep(POLL_S)
+
+
+def _reads_left(session: Session, fault: GraphQLFault, left: int) -> int:
+    """Attempts left to read an output; 0 for a task that failed with its agent. Raises the fault with the last one."""
+    if not is_unavailable(fault.errors):
+        raise fault
+    if session.ended_at is None:
+        return left
+    if session.exit_code is None and session.signal is None:
+        return 0
+    if left == 1:
+        raise fault
+    return left - 1

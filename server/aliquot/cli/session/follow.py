@@ -193,7 +193,7 @@ class Follower:
             if session.attempt > self._attempt:
                 self._begin(session)
             elif session.ended_at is not None:
-                if self._cut is None or session.exit_code is None:
+                if self._cut is None or (session.exit_code is None and session.signal is None):
                     return session
                 if not (reads_left := reads_left - 1):
                     raise self._cut
