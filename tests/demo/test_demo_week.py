@@ -10,6 +10,7 @@ import pytest
 
 from aliquot.app.agents import token_file_of
 from aliquot.app.demo import begin_demo, with_demo
+from aliquot.core.billing.entries import device_hours
 from aliquot.core.scheduler.shares import weight_of
 from aliquot.demo.readings import store_readings
 from aliquot.demo.scenario import PEOPLE, PROJECTS, TAG, submissions
@@ -101,6 +102,15 @@ async def test_usage_equals_the_hours_held_by_leases(stored: StoredWeek) -> None
     assert hours.keys() == {person.name for person in PEOPLE}
     assert hours == pytest.approx(expected)
     assert 0.6 < sum(hours.values()) / (16 * 7 * 24) < 1.0
+
+
+async def test_the_statements_of_the_demo_week_have_what_was_held(stored: StoredWeek) -> None:
+    state = await state_of(stored.loaded, store=stored.store)
+    entered = sum(one.held for one in state.statements.values() if one.account.startswith("project:"))
+    held = 0.0
+    async for page in DatabaseHoldings(stored.store).between(stored.week.since_us, stored.week.until_us):
+        held += sum(map(_gpu_hours, page))
+    assert device_hours(entered) == pytest.approx(held, rel=1e-3)
 
 
 def _gpu_hours(held: HeldAmount) -> float:

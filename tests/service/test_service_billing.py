@@ -10,6 +10,7 @@ from aliquot.core.billing.tariffs import hourly
 from aliquot.core.fairshare import month_after, month_of, starts_us
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.reason_text import explain
+from aliquot.service.billing.statements import Billing
 from aliquot.service.state.snapshots import take
 from aliquot_schema.billing import MICROS, AtBudget, Price, Prices, Statement
 from aliquot_schema.ids import KernelId, KeyId, PoolId, QuotaId
@@ -69,6 +70,9 @@ async def test_without_prices_no_statement_is_written() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await on.submit()
         await on.advance()
+        on.clock.advance(HOUR_S)
+        queries = Billing(state=on.state, journal=on.journal, clock=on.clock)
+        assert queries.statements(CALLER, month=None) == ()
         await end_all(on)
         assert not on.state.statements
         assert await recounted(on) == []

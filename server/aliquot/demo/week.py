@@ -28,6 +28,7 @@ from aliquot.service.state.state import State
 from aliquot.service.use_cases import ServiceParts, SubmissionLimits, UseCases
 from aliquot.store.commit import commit_group
 from aliquot.store.store import DatabaseStore, MainDatabase
+from aliquot_schema.billing import MICROS, Price
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.launching import (
     AgentJoined,
@@ -53,6 +54,8 @@ from aliquot_schema.views.admin import NewQuota
 SEED: Final = 7
 WEEK_US: Final = 7 * 24 * 3_600_000_000
 GRACE_MS: Final = 10_000
+GPU_HOUR_MICROS: Final = 2 * MICROS
+"""Price of a whole GPU per hour."""
 LAST_ENDS_US: Final = 240_000_000
 """What still runs when the week is over ends within this time before."""
 OPERATOR: Final = Caller(user=UserId("demo"), request_id="req_demo", role=Role.ADMIN)
@@ -358,9 +361,11 @@ class WeekGenerator:
         )
 
     async def _begin(self, service: _Service) -> None:
-        """Let the agents join, and create the projects and users."""
+        """Let the agents join, and set the prices, projects and users."""
         await service.processes.start()
         await service.settle()
+        prices = {"rates": (Price(micros=GPU_HOUR_MICROS),)}
+        await service.cases.administration.policy.update_policy(OPERATOR, {"prices": prices}, None)
         for name, (gpus, weight) in PROJECTS.items():
             limits = [("cuda.shares", gpus)]
             quota = NewQuota(scope=QuotaScope.PROJECT, name=name, max_slots=limits, weight=weight)

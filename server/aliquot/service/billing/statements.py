@@ -140,7 +140,9 @@ def statement_view(state: State, project: ProjectId, *, month: int, now_us: int)
 
 
 def _open(state: State, project: ProjectId, *, month: int, now_us: int) -> tuple[int, int]:
-    """Device time, and its price, that running sessions of a project have held in a month."""
+    """Device time, and its price, that running sessions of a project have held in a month; none without prices."""
+    if not state.policy.prices.rates:
+        return 0, 0
     from_ms, until_ms = starts_us(month) // 1000, min(starts_us(month_after(month)), now_us) // 1000
     snapshot = take(state)
     agents = {agent.id: agent for agent in snapshot.agents}
