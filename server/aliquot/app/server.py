@@ -141,7 +141,6 @@ async def _taking_part(
     )
     cases.journal.subscribe(plan.clock.follow)
     await begin(cases, plan.outfit.first)
-    door = RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address)
     terms = _Terms(plan, cases, database, present)
     election = LeaderElection(
         cases,
@@ -168,7 +167,7 @@ async def _taking_part(
         await _until_in_place(election, terms, watched.task, leads=plan.must_lead or not database.is_shared)
         yield Running(
             cases=cases,
-            agents=door,
+            agents=RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address),
             outputs=own if database.is_shared else None,
             side=present.side,
             standing=lambda: election.standing,
