@@ -53,6 +53,28 @@ def test_operation_costs(text: str, expected: Weight) -> None:
     assert weight(text) == expected
 
 
+PAGE = "query P($first: Int! = 7) { queue(first: $first) { total_count } } query Q { queue { total_count } }"
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "cost"),
+    [
+        ("P", {"first": 3}, 4),
+        ("P", {}, 8),
+        ("P", {"first": 0}, 2),
+        ("P", {"first": -5}, 2),
+        ("P", {"first": 10**30}, 101),
+        ("P", {"first": "3"}, 101),
+        ("P", {"first": None}, 101),
+        ("Q", {"first": 3}, 21),
+    ],
+)
+def test_the_rate_limit_counts_the_page_size_that_was_sent(name: str, variables: dict[str, object], cost: int) -> None:
+    document = Documents(Limits()).prepare(PAGE, SCHEMA)
+    assert [document.cost(name, variables, SCHEMA) for _ in range(2)] == [cost, cost]
+    assert document.costs["P"] == 101  # the limit of one operation depends on its text alone
+
+
 def test_every_operation_of_a_document_has_a_cost() -> None:
     document = parse("query A { queue { revision } } query B { __typename }")
     assert [found.cost for _, found in weigh(document, SCHEMA)] == [21, 1]

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.cli.connection.screen import fitting
+from aliquot.cli.connection.screen import fitting, show
+from aliquot.client.errors import GraphQLFault
 from cli_users import PATIENCE_S, CliUser
 from own_processes import end
 from rest_server import RestServer
@@ -93,6 +94,21 @@ def test_a_screen_shows_the_lines_that_fit_and_counts_the_rest() -> None:
     lines = [str(number) for number in range(10)]
     assert fitting(lines, 10) == lines
     assert fitting(lines, 4) == ["0", "1", "2", "… and 7 more lines"]
+
+
+def test_watching_goes_on_when_the_rate_limit_allows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    limited = GraphQLFault([{"message": "too much", "extensions": {"code": "rate_limited"}}])
+    answers: list[list[str] | BaseException] = [["first"], limited, limited, ["second"], KeyboardInterrupt()]
+
+    def draw() -> list[str]:
+        found = answers.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        show(draw, interval_s=0.01)
+    assert capsys.readouterr().out == "first\nsecond\n"
 
 
 @contextmanager

@@ -66,6 +66,11 @@ class GraphQLFault(ClientFailure):
         self.errors = tuple(errors)
         """As in the GraphQL specification, 7.1.2."""
 
+    @property
+    def is_rate_limit(self) -> bool:
+        """Whether the user has sent too many requests; a later one is answered."""
+        return any(error.get("extensions", {}).get("code") == "rate_limited" for error in self.errors)
+
 
 class OtherVersion(GraphQLFault):
     """The server does not know a request that this client made by itself: it has another version of Aliquot."""

@@ -39,13 +39,15 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from aliquot.api.encoding import DecodedSize, extent_of
-from aliquot.api.graphql.query_cost import excess, merging_excess, weigh
+from aliquot.api.graphql.query_cost import excess, merging_excess, sizes_of, weigh
 from aliquot.api.limits import Limits, QueryRates
 from aliquot.api.metrics.request_counts import Kind, request_notes
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.sessions import BATCH_SESSIONS_MAX
 
 DOCUMENTS_KEPT: Final = 512
+SIZES_KEPT: Final = 64
+"""Costs kept of one document, by the values of its variables."""
 TEXT_KEPT_MAX: Final = 16 * 1024
 """Longer texts contain their values inline and rarely repeat, so they are not cached."""
 RULES: Final = (*specified_rules, *recommended_rules, MaybeNullValidationRule, OneOfInputValidationRule)
@@ -77,7 +79,7 @@ class Document(Struct, frozen=True, kw_only=True, dict=True):
     tree: DocumentNode
     errors: list[GraphQLError]
     costs: Mapping[str | None, int]
-    """By operation name."""
+    """By operation name; variables count as their maximum."""
 
     def is_ambiguous(self, operation_name: str | None) -> bool:
         """Whether the text has several operations, and none is named."""
@@ -86,8 +88,30 @@ class Document(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def kinds(self) -> Mapping[str | None, Kind]:
         """Kind of each operation, by name."""
+        return {name: KINDS[operation.operation] for name, operation in self._operations.items()}
+
+    def cost(self, name: str | None, variables: Mapping[str, object], schema: GraphQLSchema) -> int:
+        """Cost of an operation with the values of its variables."""
+        sizes = sizes_of(self._operations[name], variables)
+        if not sizes:
+            return self.costs[name]
+        key = name, tuple(sizes.items())
+        if key not in self._sized:
+            if len(self._sized) >= SIZES_KEPT:
+                self._sized.clear()
+            weights = weigh(self.tree, schema, sizes=sizes)
+            [self._sized[key]] = [weight.cost for operation, weight in weights if _name(operation) == name]
+        return self._sized[key]
+
+    @cached_property
+    def _operations(self) -> Mapping[str | None, OperationDefinitionNode]:
         operations = (part for part in self.tree.definitions if isinstance(part, OperationDefinitionNode))
-        return {_name(operation): KINDS[operation.operation] for operation in operations}
+        return {_name(operation): operation for operation in operations}
+
+    @cached_property
+    def _sized(self) -> dict[tuple[str | None, tuple[tuple[str, int], ...]], int]:
+        """Costs by operation name and the values of its variables."""
+        return {}
 
 
 class Documents:
@@ -204,8 +228,8 @@ def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtens
 
     class DocumentCache(SchemaExtension):
         document: Document
-        variables_cost: int = 0
-        """Cost of the variables."""
+        cost: int = 0
+        """Cost of the operation with its variables."""
 
         def on_parse(self) -> Iterator[None]:
             context = self.execution_context
@@ -226,19 +250,19 @@ def document_cache(documents: Documents, rates: QueryRates) -> type[SchemaExtens
             if self.document.is_ambiguous(self.execution_context._provided_operation_name):
                 return [_unnamed(self.document)]
             extent = extent_of(self.execution_context.variables or {}, items_max=ITEMS_MAX)
-            self.variables_cost = extent.values // VALUES_EACH
-            return too_long_list(extent) or self._too_fast()
+            return too_long_list(extent) or self._too_fast(extent.values // VALUES_EACH)
 
-        def _too_fast(self) -> list[GraphQLError]:
-            cost = self.document.costs.get(self.execution_context.operation_name)
-            return (
-                [] if cost is None else _rate_refusal(rates, self.execution_context.context, cost + self.variables_cost)
+        def _too_fast(self, variables_cost: int) -> list[GraphQLError]:
+            found = self.execution_context
+            if found.operation_name not in self.document.costs:
+                return []
+            self.cost = variables_cost + self.document.cost(
+                found.operation_name, found.variables or {}, found.schema._schema
             )
+            return _rate_refusal(rates, found.context, self.cost)
 
         def get_results(self) -> dict[str, Any]:
-            if self.document.errors:
-                return {}
-            return {"cost": self.document.costs[self.execution_context.operation_name] + self.variables_cost}
+            return {} if self.document.errors else {"cost": self.cost}
 
     return DocumentCache
 

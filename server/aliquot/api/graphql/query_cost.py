@@ -1,7 +1,8 @@
 """Query cost: depth, aliases and cost of an operation, in one pass over the document, before validation.
 
 - Cost counts fields. An argument `first` multiplies the cost below it by the page size, `points` by a tenth of its
-  value. Variables count as their maximum, so that the cost depends on the document alone. Other lists count once.
+  value. Other lists count once. The limit of an operation counts variables as their maximum, so that it depends on the
+  document alone; the rate limit of a user counts the values that were sent.
 - An argument `bytes_max` adds one per 512 bytes. `points` and `step` add three per point: reading a time series takes
   far longer than completing its fields.
 - Introspection counts as a list of the schema's types; its depth does not count.
@@ -31,6 +32,8 @@ from graphql import (
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
+    ValueNode,
+    VariableNode,
     get_named_type,
 )
 
@@ -49,6 +52,7 @@ _BYTES_EACH: Final = 512
 _POINTS: Final = ("points", _STEP)
 _POINT_COST: Final = 3
 """Cost of reading one point of a time series: 1,000 points of the queue take 24 ms, as 5,000 fields do."""
+_DIGITS_MAX: Final = 9
 _INTROSPECTION: Final = 30
 """Cost of one field below `__schema`."""
 
@@ -64,15 +68,35 @@ class Weight(NamedTuple):
 _NOTHING: Final = Weight(0, 0, 0)
 
 
-def weigh(document: DocumentNode, schema: GraphQLSchema) -> list[tuple[OperationDefinitionNode, Weight]]:
-    """Weigh every operation of a document. It need not be valid: unknown names count as plain fields."""
+def weigh(
+    document: DocumentNode, schema: GraphQLSchema, *, sizes: Mapping[str, int] | None = None
+) -> list[tuple[OperationDefinitionNode, Weight]]:
+    """Weigh every operation of a document. It need not be valid: unknown names count as plain fields.
+
+    Args:
+        sizes: values of variables; others count as their maximum.
+    """
     scale = _Scale(
+        sizes=sizes or {},
         schema=schema,
         fragments={node.name.value: node for node in document.definitions if isinstance(node, FragmentDefinitionNode)},
         known={},
     )
     operations = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
     return [(node, scale.selection(node.selection_set, schema.get_root_type(node.operation))) for node in operations]
+
+
+def sizes_of(operation: OperationDefinitionNode, variables: Mapping[str, object]) -> dict[str, int]:
+    """The whole numbers among the variables of an operation, with defaults; a wrong value is left out."""
+    found: dict[str, int] = {}
+    for definition in operation.variable_definitions or ():
+        name, default = definition.variable.name.value, definition.default_value
+        value = variables.get(name)
+        if name not in variables and isinstance(default, IntValueNode) and len(default.value) <= _DIGITS_MAX:
+            value = int(default.value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[name] = value
+    return found
 
 
 def excess(operation: OperationDefinitionNode, weight: Weight, limits: Limits) -> list[GraphQLError]:
@@ -95,6 +119,7 @@ def excess(operation: OperationDefinitionNode, weight: Weight, limits: Limits) -
 
 @dataclass(slots=True, kw_only=True)
 class _Scale:
+    sizes: Mapping[str, int]
     schema: GraphQLSchema
     fragments: Mapping[str, FragmentDefinitionNode]
     known: dict[str, Weight]
@@ -125,7 +150,7 @@ class _Scale:
         fields = parent.fields if isinstance(parent, GraphQLObjectType | GraphQLInterfaceType) else {}
         field = fields.get(node.name.value)
         below = self.selection(node.selection_set, get_named_type(field.type) if field else None)
-        cost = 1 + _bytes(node, field) + _points(node, field) + _page(node, field) * below.cost
+        cost = 1 + self._bytes(node, field) + self._points(node, field) + self._page(node, field) * below.cost
         return Weight(1 + below.depth, aliases + below.aliases, cost)
 
     def _spread(self, name: str) -> Weight:
@@ -137,33 +162,34 @@ class _Scale:
                 self.known[name] = self.selection(fragment.selection_set, narrowed)
         return self.known[name]
 
+    def _page(self, node: FieldNode, field: GraphQLField | None) -> int:
+        name = None if field is None else next((name for name in _SIZES if name in field.args), None)
+        return 1 if field is None or name is None else max(1, self._units(node, field, name, *_SIZES[name]))
 
-def _page(node: FieldNode, field: GraphQLField | None) -> int:
-    name = None if field is None else next((name for name in _SIZES if name in field.args), None)
-    return 1 if field is None or name is None else max(1, _argument_units(node, field, name, *_SIZES[name]))
+    def _bytes(self, node: FieldNode, field: GraphQLField | None) -> int:
+        return (
+            0 if field is None or _BYTES not in field.args else self._units(node, field, _BYTES, BYTES_MAX, _BYTES_EACH)
+        )
 
+    def _points(self, node: FieldNode, field: GraphQLField | None) -> int:
+        name = None if field is None else next((name for name in _POINTS if name in field.args), None)
+        return 0 if field is None or name is None else _POINT_COST * self._units(node, field, name, POINTS_MAX, 1)
 
-def _bytes(node: FieldNode, field: GraphQLField | None) -> int:
-    return (
-        0 if field is None or _BYTES not in field.args else _argument_units(node, field, _BYTES, BYTES_MAX, _BYTES_EACH)
-    )
+    def _units(self, node: FieldNode, field: GraphQLField, name: str, value_max: int, unit: int) -> int:
+        """The value of an argument, in units. Bounded, so that huge numbers stay cheap and negative ones save nothing;
+        the resolver rejects them."""
+        for argument in node.arguments or ():
+            if argument.name.value == name and name != _STEP:
+                return max(0, min(self._value(argument.value, value_max), value_max)) // unit
+        default = field.args[name].default_value
+        return (default if isinstance(default, int) else value_max) // unit
 
-
-def _points(node: FieldNode, field: GraphQLField | None) -> int:
-    name = None if field is None else next((name for name in _POINTS if name in field.args), None)
-    return 0 if field is None or name is None else _POINT_COST * _argument_units(node, field, name, POINTS_MAX, 1)
-
-
-def _argument_units(node: FieldNode, field: GraphQLField, name: str, value_max: int, unit: int) -> int:
-    """The value of an argument, in units."""
-    for argument in node.arguments or ():
-        if argument.name.value == name and name != _STEP:
-            literal = argument.value
-            # Bounded, so that huge numbers stay cheap and negative ones save nothing; the resolver rejects them.
-            digits = literal.value if isinstance(literal, IntValueNode) else ""
-            return (max(0, min(int(digits), value_max)) if digits and len(digits) <= 9 else value_max) // unit
-    default = field.args[name].default_value
-    return (default if isinstance(default, int) else value_max) // unit
+    def _value(self, given: ValueNode, value_max: int) -> int:
+        if isinstance(given, VariableNode):
+            return self.sizes.get(given.name.value, value_max)
+        if isinstance(given, IntValueNode) and len(given.value) <= _DIGITS_MAX:
+            return int(given.value)
+        return value_max
 
 
 def merging_excess(document: DocumentNode, limits: Limits) -> list[GraphQLError]:

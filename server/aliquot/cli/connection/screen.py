@@ -48,17 +48,28 @@ def show(draw: Callable[[], Sequence[str]], *, interval_s: float | None, on_scre
     if interval_s is None or not on_screen or not sys.stdout.isatty():
         print("\n".join(lines), flush=True)
         while interval_s is not None:
-            time.sleep(interval_s)
-            print("\n".join(draw()), flush=True)
+            print("\n".join(_next(draw, interval_s)), flush=True)
         return
     try:
         with _alternate_screen():
             while True:
                 _put(fitting(lines, terminal_size().lines))
-                time.sleep(interval_s)
-                lines = draw()
+                lines = _next(draw, interval_s)
     except KeyboardInterrupt:
         return
+
+
+def _next(draw: Callable[[], Sequence[str]], interval_s: float) -> Sequence[str]:
+    """The drawing after an interval, or after as many as the server's rate limit needs."""
+    from aliquot.client.errors import GraphQLFault
+
+    while True:
+        time.sleep(interval_s)
+        try:
+            return draw()
+        except GraphQLFault as fault:
+            if not fault.is_rate_limit:
+                raise
 
 
 def fitting(lines: Sequence[str], height: int) -> list[str]:

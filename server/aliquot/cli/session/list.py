@@ -235,8 +235,9 @@ def session_names(client: "BlockingClient", ids: "Iterable[str]", *, known: "Ite
     names = {one.id: one.name for one in known}
     asked = sorted({id for id in ids if id not in names})
     for start in range(0, len(asked), PAGE):
-        page = SessionFilter(ids=asked[start : start + PAGE])
-        names |= {edge.node.id: edge.node.name for edge in client.sessions(first=PAGE, filter=page).edges}
+        page = asked[start : start + PAGE]
+        found = client.sessions(first=len(page), filter=SessionFilter(ids=page))
+        names |= {edge.node.id: edge.node.name for edge in found.edges}
     return {id: name + id[SESSION_ID_CHARS:] for id, name in names.items() if name}
 
 
