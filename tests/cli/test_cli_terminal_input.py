@@ -7,6 +7,7 @@ import pytest
 
 from aliquot.cli.session.terminal import TerminalClient
 from aliquot.client.config import Place
+from aliquot.client.errors import Refused
 from aliquot_schema.cluster.streams import FRAME_HEAD
 
 pytestmark = pytest.mark.anyio
@@ -38,3 +39,31 @@ async def test_terminal_input_is_sent_once_when_more_bytes_are_confirmed_than_se
             await client._send_input()
         client._confirm(count)
     assert stream.frames == [b"one", b"two", b"three"]
+
+
+class Refusing:
+    """A stream that the server ends."""
+
+    def __init__(self, failure: Exception) -> None:
+        self._failure = failure
+
+    async def read(self) -> bytes:
+        raise self._failure
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("failure", [Refused({"__typename": "Forbidden", "message": "Key ended"}), BrokenPipeError(32)])
+async def test_a_failure_of_an_open_terminal_is_raised_as_it_is(failure: Exception) -> None:
+    client: Any = TerminalClient(
+        Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=0, name="one", command=(), is_tty=False
+    )
+
+    async def opened() -> Refusing:
+        return Refusing(failure)
+
+    async def no_input() -> None: ...
+
+    client._open, client._read_input = opened, no_input
+    with pytest.raises(type(failure)):
+        await client.run()

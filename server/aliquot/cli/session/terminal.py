@@ -79,17 +79,21 @@ class TerminalClient:
 
         Raises:
             Refused, Unauthenticated, ServerUnreachable: it cannot be opened, or not again within its grace time.
+            OSError: its output cannot be written.
         """
         stream = await self._open()
         with _raw(self._is_tty):
-            async with asyncio.TaskGroup() as self._tasks:
-                reading = self._tasks.create_task(self._read_input())
-                forget = self._watch_size()
-                try:
-                    return await self._carry(stream)
-                finally:
-                    reading.cancel()
-                    forget()
+            try:
+                async with asyncio.TaskGroup() as self._tasks:
+                    reading = self._tasks.create_task(self._read_input())
+                    forget = self._watch_size()
+                    try:
+                        return await self._carry(stream)
+                    finally:
+                        reading.cancel()
+                        forget()
+            except ExceptionGroup as failures:
+                raise failures.exceptions[0] from None
 
     async def _carry(self, stream: "SessionStream") -> int:
         from aliquot.client.errors import ServerUnreachable
