@@ -25,6 +25,7 @@ from session_sockets import (
     PROJECT,
     REVOKE,
     TERMINAL,
+    UPDATE_USER,
     open_session_stream,
     running_session,
     stream_socket,
@@ -206,6 +207,21 @@ async def test_a_terminal_is_closed_when_its_key_is_revoked(server: ApiServer) -
         await server.data(REVOKE, id=key_id)
         assert await closing_code(socket) == KEY_ENDED
     assert server.streams.opened[0][3].is_closed
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [({"projects": ["vision"]}, TRY_AGAIN), ({"role": "operator"}, TRY_AGAIN), ({"disabled": True}, KEY_ENDED)],
+)
+async def test_a_terminal_connects_again_when_its_user_gets_other_rights(
+    server: ApiServer, change: dict[str, object], code: int
+) -> None:
+    _, secret = await user_with_key(server, "eve", "user")
+    await running_session(server, owner="eve")
+    async with stream_socket(server, headers={"authorization": f"Bearer {secret}"}) as socket:
+        assert await open_session_stream(socket, TERMINAL) == {"opened": True}
+        await server.data(UPDATE_USER, input={"name": "eve", **change})
+        assert await closing_code(socket) == code
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ mutation ($input: CreateApiKeyInput!) {
   create_api_key(input: $input) { ... on CreateApiKeySuccess { secret api_key { id } } }
 }
 """
+UPDATE_USER = "mutation ($input: UpdateUserInput!) { update_user(input: $input) { __typename } }"
 REVOKE = "mutation ($id: ID!) { revoke_api_key(id: $id) { __typename } }"
 
 

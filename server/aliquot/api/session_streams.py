@@ -114,7 +114,12 @@ class SessionStreamSocket:
 
         with self.open.counted(caller.user):
             relay = Relay(socket, limits=self._limits)
-            with self._open_connections.of_caller(caller, relay.cut):
+
+            def cut() -> None:
+                now = self._auth.holder(caller.key_id, sign_in_id=caller.sign_in_id)
+                relay.cut(may_return=now is not None)
+
+            with self._open_connections.of_caller(caller, cut):
                 await relay.run(open_stream)
 
 
@@ -158,9 +163,11 @@ class Relay:
         self._limits = limits
         self._pace = DataRateLimit(limits.stream_bytes_per_s)
         self._cut = asyncio.Event()
+        self._may_return = False
 
-    def cut(self) -> None:
-        """The rights of the client have ended."""
+    def cut(self, *, may_return: bool) -> None:
+        """The rights of the client have ended, or changed: then it may connect again with the new ones."""
+        self._may_return = may_return
         self._cut.set()
 
     async def run(self, open_stream: Callable[[str], Awaitable[ByteStream]]) -> None:
@@ -243,7 +250,7 @@ class Relay:
 
     def _end(self, tasks: list[asyncio.Task[Any]]) -> tuple[int, str]:
         if tasks[2].done():
-            return KEY_ENDED, "Rights changed"
+            return (TRY_AGAIN, "Rights changed; connect again") if self._may_return else (KEY_ENDED, "Key ended")
         for task in tasks[:2]:
             error = task.exception() if task.done() and not task.cancelled() else None
             match error:
