@@ -125,3 +125,12 @@ async def _outcome(
     # Another user's key looks like a missing one.
     hides = name == "Mutation.revoke_api_key" and codes == {"not_found"}
     return "refused" if codes & REFUSED or hides else "allowed"
+
+
+async def test_an_owner_who_may_only_read_is_told_so(server: AuthorisationServer) -> None:
+    query = "mutation ($id: ID!) { cancel_session(input: {id: $id}) { ... on Error { code message } } }"
+    body = (await server.query("viewer", query, {"id": await server.session_of("viewer")})).json()
+    answer = body["data"]["cancel_session"]
+    assert answer["code"] == "forbidden"
+    assert answer["message"].startswith("viewer may only read")
+    assert "belongs to" not in answer["message"]

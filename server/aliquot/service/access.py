@@ -71,7 +71,10 @@ def check_project(caller: Caller, project: ProjectId) -> None:
 def check_may_change(caller: Caller, session: Session) -> None:
     """Users may change their own sessions, and those of projects that they are members of."""
     is_own_or_member = caller.user == session.owner or session.project in caller.projects
-    if caller.role >= Role.OPERATOR or (caller.role >= Role.USER and is_own_or_member):
+    if caller.role >= Role.OPERATOR:
+        return
+    if is_own_or_member:
+        check_may_submit(caller)
         return
     whose = f"{session_label(session)} belongs to {session.owner}"
     raise Forbidden(f"{whose}; only its owner, members of its project and operators may change it")

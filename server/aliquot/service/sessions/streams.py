@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from aliquot.service.access import check_role, check_runs, may_enter
+from aliquot.service.access import check_may_submit, check_role, check_runs, may_enter
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.ports import ByteStream, Clock
 from aliquot.service.state.journal import Journal
@@ -115,6 +115,8 @@ class SessionStreams:
         session = self._state.sessions.get(SessionId(session_id))
         if session is None:
             raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
+        if caller.user == session.owner:
+            check_may_submit(caller)
         if not may_enter(caller, session.owner, session.project, is_shared=session.spec.shares_access):
             text = f"{session_label(session)} belongs to {session.owner}; only its owner and operators may open its"
             raise Forbidden(f"{text} terminals and ports, and members of its project if it was submitted with --shared")
