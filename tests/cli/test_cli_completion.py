@@ -52,7 +52,7 @@ def test_completion_offers_only_sessions_that_the_command_applies_to(demo_server
     there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
 
     def offered(id: str) -> set[str]:
-        commands = ("show", "cancel", "hold", "release", "retry", "why", "wait")
+        commands = ("show", "cancel", "hold", "release", "retry", "why", "wait", "shell", "forward", "keep")
         return {command for command in commands if id in _completed(tmp_path, "session", command, **there)}
 
     with BlockingClient(demo_server.address, demo_server.token) as client:
@@ -74,6 +74,19 @@ def test_a_session_is_completed_by_its_name(demo_server: RestServer, tmp_path: P
         assert _completed(tmp_path, **there, **line) == ["tulip-1"]
         for session_id in made:
             client.cancel_session(CancelSessionInput(id=session_id))
+
+
+def test_a_name_of_another_user_is_not_evaluated_by_zsh(demo_server: RestServer, tmp_path: Path) -> None:
+    there = {"ALIQUOT_SERVER": demo_server.address, "ALIQUOT_TOKEN": demo_server.token}
+    asked = {"_ALIQUOT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "aliquot session show "}
+    wanted = CreateSessionInput(
+        name="\\$(touch x) \\`touch y\\` ok", command=CommandInput(argv=["true"]), slots=CPU, held=True
+    )
+    with BlockingClient(demo_server.address, demo_server.token) as client:
+        made = client.submit_once(wanted).id
+        text = " ".join(_completed(tmp_path, **there, **asked))
+        client.cancel_session(CancelSessionInput(id=made))
+    assert f'"{made}":"_touch x_ _touch y_ ok held"' in text
 
 
 def test_completion_offers_users_agents_and_quota_scopes(demo_server: RestServer, tmp_path: Path) -> None:

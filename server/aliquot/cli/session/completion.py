@@ -1,22 +1,28 @@
 """Shell completion: names from the selected server, with a timeout of one second; nothing if it does not answer."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from typer import Context
-
-from aliquot.cli.connection.output import printable
 
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
 
 
-T = TypeVar("T")
 _PLAIN: Final = re.compile(r"[\w.@%+,/-]+")
+_SAFE: Final = re.compile(r"[\w.@%+,/:-]+")
+"""A value that no shell has to quote."""
+_UNSAFE: Final = re.compile(r"[^\w .@%+,/:-]+")
+"""In a description: zsh evaluates it, and names are the texts of other users."""
 _STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "cancel": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
+    "shell": ("running",),
+    "forward": ("running",),
+    "open": ("running",),
+    "keep": ("running",),
+    "extend": ("running",),
     "wait": ("queued", "held", "scheduled", "allocating", "running", "preempting"),
     "why": ("queued", "held"),
     "change": ("queued", "held"),
@@ -47,17 +53,13 @@ def recent_sessions(context: Context, incomplete: str) -> list[tuple[str, str]]:
         if is_name:
             # A task has the name of its array.
             return [
-                (printable(one.name), f"{one.state} {one.id}")
+                (one.name, f"{one.state} {one.id}")
                 for one in found
-                if one.array_id is None and _plain(one.name)
+                if one.array_id is None and one.name is not None and _PLAIN.fullmatch(one.name)
             ]
-        return [(one.id, f"{printable(one.name)} {one.state}".strip()) for one in found]
+        return [(one.id, f"{one.name or ''} {one.state}".strip()) for one in found]
 
     return _query(context, ask)
-
-
-def _plain(name: str | None) -> bool:
-    return name is not None and _PLAIN.fullmatch(name) is not None
 
 
 def state_names() -> list[str]:
@@ -74,27 +76,27 @@ def order_names() -> list[str]:
     return list(SessionOrder)
 
 
-def pool_names(context: Context) -> list[str]:
+def pool_names(context: Context) -> list[tuple[str, str]]:
     """The pools of the policy."""
     return _query(context, lambda client: [pool.name for pool in client.pools()])
 
 
-def project_names(context: Context) -> list[str]:
+def project_names(context: Context) -> list[tuple[str, str]]:
     """The projects that have been used, or have a quota."""
     return _query(context, lambda client: [project.name for project in client.projects()])
 
 
-def agent_names(context: Context) -> list[str]:
+def agent_names(context: Context) -> list[tuple[str, str]]:
     """The agents that have ever registered, at most 100."""
     return _query(context, lambda client: [edge.node.id for edge in client.agents(first=100).edges])
 
 
-def node_names(context: Context) -> list[str]:
+def node_names(context: Context) -> list[tuple[str, str]]:
     """The nodes of these agents."""
     return _query(context, lambda client: sorted({edge.node.hostname for edge in client.agents(first=100).edges}))
 
 
-def user_names(context: Context) -> list[str]:
+def user_names(context: Context) -> list[tuple[str, str]]:
     """All users; none unless the caller is an operator."""
     return _query(context, lambda client: [user.name for user in client.users()])
 
@@ -103,12 +105,12 @@ def key_ids(context: Context) -> list[tuple[str, str]]:
     """The ids of keys, each with its owner and purpose."""
 
     def ask(client: "BlockingClient") -> list[tuple[str, str]]:
-        return [(key.id, f"{printable(key.user)} {printable(key.name)}".strip()) for key in client.api_keys()]
+        return [(key.id, f"{key.user} {key.name}") for key in client.api_keys()]
 
     return _query(context, ask)
 
 
-def quota_subjects(context: Context) -> list[str]:
+def quota_subjects(context: Context) -> list[tuple[str, str]]:
     """What a quota may be of: the cluster, the projects and, for operators, the users."""
 
     def ask(client: "BlockingClient") -> list[str]:
@@ -123,13 +125,17 @@ def quota_subjects(context: Context) -> list[str]:
     return _query(context, ask)
 
 
-def _query(context: Context, ask: "Callable[[BlockingClient], list[T]]") -> list[T]:
+def _query(
+    context: Context, ask: "Callable[[BlockingClient], Sequence[str] | Sequence[tuple[str, str]]]"
+) -> list[tuple[str, str]]:
+    """Values with their descriptions, in characters that mean nothing to a shell."""
     from aliquot.client import BlockingClient, ClientFailure, find_place
     from aliquot_schema.errors import AliquotError
 
     try:
         place = find_place(**{name: context.params.get(name) for name in ("cluster", "server", "token_file")})
         with BlockingClient(place.url, place.token, timeout_s=1.0, ca_file=place.ca_file) as client:
-            return ask(client)
+            found = [(one, "") if isinstance(one, str) else one for one in ask(client)]
     except (ClientFailure, AliquotError, OSError):
         return []
+    return [(value, _UNSAFE.sub("_", text)) for value, text in found if _SAFE.fullmatch(value)]
