@@ -15,6 +15,7 @@ import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -66,22 +67,29 @@ def tool_server(connect: Connect) -> MCPServer:
     Args:
         connect: makes the client of one call; it is closed after the call.
     """
-    server = MCPServer("aliquot", instructions=INSTRUCTIONS, version=version("aliquot"), log_level="WARNING")
     tools = ClusterTools(connect)
-    for tool, annotations in (
-        (tools.gpus, READS),
-        (tools.queue, READS),
-        (tools.sessions, READS),
-        (tools.why, READS),
-        (tools.submit, SUBMITS),
-        (tools.logs, READS),
-        (tools.wait, READS),
-        (tools.cancel, CANCELS),
-        (tools.reserve, SUBMITS),
-        (tools.usage, READS),
-    ):
-        server.add_tool(tool, annotations=annotations, structured_output=False)
-    return server
+    offered = (
+        (READS, (tools.gpus, tools.queue, tools.sessions, tools.why, tools.logs, tools.wait, tools.usage)),
+        (SUBMITS, (tools.submit, tools.reserve)),
+        (CANCELS, (tools.cancel,)),
+    )
+    return MCPServer(
+        "aliquot",
+        instructions=INSTRUCTIONS,
+        version=version("aliquot"),
+        log_level="WARNING",
+        tools=[_tool(function, annotations) for annotations, functions in offered for function in functions],
+    )
+
+
+def _tool(function: Callable[..., Any], annotations: ToolAnnotations) -> Tool:
+    """A tool that refuses unknown arguments: with `gpu` in place of `gpus` a job would start without GPUs."""
+    tool = Tool.from_function(function, annotations=annotations, structured_output=False)
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema(by_alias=True)
+    return tool
 
 
 class ClusterTools:
