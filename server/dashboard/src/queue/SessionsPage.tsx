@@ -57,7 +57,10 @@ export function SessionsPage() {
           label="Sessions to show"
           value={view}
           options={VIEWS}
-          onChange={(next) => go({ view: next, state: ANY, sort: "", filters: { ...filters, reason: ANY } })}
+          onChange={(next) => {
+            setRows(PAGE_ROWS);
+            go({ view: next, state: ANY, sort: "", filters: { ...filters, reason: ANY } });
+          }}
         />
         <SearchField
           className="field search"
@@ -109,7 +112,7 @@ export function SessionsPage() {
       {page?.isCut ? (
         <p className="quiet small">More sessions match than are loaded: make the search more specific.</p>
       ) : null}
-      {page && view === "waiting" ? <More page={page} rows={rows} setRows={setRows} filters={filters} /> : null}
+      {page && !page.isFound ? <More page={page} rows={rows} setRows={setRows} filters={filters} /> : null}
     </div>
   );
 }
@@ -131,7 +134,7 @@ function useFound(asked: string, rows: number) {
   const isQueue = view === "waiting" && state === ANY && sort === "" && !wanted;
   const load = () => {
     if (isQueue) return loadQueue(rows);
-    return wanted ? findSessions(states, wanted, sort) : loadSessions(states, sort || undefined);
+    return wanted ? findSessions(states, wanted, sort) : loadSessions(states, rows, sort || undefined);
   };
   // Ended sessions are searched in the database, so not with every event.
   return useLive(load, `${rows}/${asked}`, { wants: () => !wanted || view !== "ended", everyMs: 10_000 });
@@ -148,7 +151,7 @@ interface MoreProps {
   readonly filters: Filters;
 }
 
-/** Loads more of the queue. */
+/** Loads more of the sessions. */
 function More({ page, rows, setRows, filters }: MoreProps) {
   if (page.entries.length >= page.total) return null;
   return (

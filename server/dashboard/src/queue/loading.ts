@@ -7,6 +7,7 @@ import {
   type RowFragment,
   type SessionOrder,
   type SessionState,
+  type SessionsQuery,
 } from "../generated/graphql";
 
 export type Row = RowFragment;
@@ -49,13 +50,28 @@ export async function loadQueue(rows: number): Promise<Page> {
   }
 }
 
-/** The first sessions in one of these states. */
-export async function loadSessions(states: readonly SessionState[], order: SessionOrder = "newest"): Promise<Page> {
-  const { sessions } = await ask(SessionsDocument, { filter: { states }, first: PAGE_ROWS, after: null, order });
-  return {
-    total: sessions.total_count,
-    entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })),
-  };
+/** The first `rows` sessions in one of these states. */
+export async function loadSessions(
+  states: readonly SessionState[],
+  rows: number,
+  order: SessionOrder = "newest",
+): Promise<Page> {
+  const entries: Entry[] = [];
+  let after: string | null = null;
+  for (;;) {
+    const { sessions }: SessionsQuery = await ask(SessionsDocument, {
+      filter: { states },
+      first: PAGE_ROWS,
+      after,
+      order,
+    });
+    entries.push(...sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })));
+    if (entries.length >= rows || !sessions.pageInfo.hasNextPage) {
+      await learnNames(entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
+      return { total: sessions.total_count, entries };
+    }
+    after = sessions.pageInfo.endCursor;
+  }
 }
 
 function queuePage({ queue, idle_behind_quotas, pools }: QueueQuery): Page {
