@@ -168,3 +168,15 @@ async def _choose(page: Page, path: Path) -> None:
     async with page.expect_file_chooser() as choosing:
         await page.get_by_role("dialog").get_by_label("File", exact=True).click()
     await (await choosing.value).set_files(path)
+
+
+async def test_the_view_follows_the_address(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, viewport={"width": 1280, "height": 800}) as tab:
+        page = await tab.open("/calendar?view=day")
+        days = page.locator(".fc-col-header-cell")
+        await expect(days).to_have_count(1)
+        await page.get_by_role("link", name="Calendar", exact=True).click()
+        await expect(page.get_by_role("radio", name="Week")).to_be_checked()
+        await expect(days).to_have_count(7)
+        await page.go_back()
+        await expect(days).to_have_count(1)

@@ -2,7 +2,7 @@ import dayGrid from "@fullcalendar/daygrid";
 import interaction from "@fullcalendar/interaction";
 import FullCalendar from "@fullcalendar/react";
 import timeGrid from "@fullcalendar/timegrid";
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask, change } from "../api/client";
@@ -68,7 +68,7 @@ export default function CalendarPage() {
   const [span, setSpan] = useState("");
   const delay = useDelay(useSettled(span));
   const by: Grouping = search.get("by") === "node" ? "node" : "person";
-  const view = search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week");
+  const view = (search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week")) === "day" ? "day" : "week";
   const only = search.get("only") ?? EVERYONE;
   const set = (part: Readonly<Record<string, string>>) =>
     setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }), { replace: true });
@@ -84,6 +84,8 @@ export default function CalendarPage() {
   );
   const groups = [...new Set(entries.flatMap((one) => groupsOf(one, by)))].sort();
   const visible = entries.filter((one) => only === EVERYONE || groupsOf(one, by).includes(only));
+  // The address also changes by the navigation, and by Back and Forward.
+  useEffect(() => calendar.current?.getApi().changeView(NAMES[view]), [view]);
   const step = (act: "prev" | "next" | "today") => calendar.current?.getApi()[act]();
   const close = () => {
     setWindow(null);
@@ -115,15 +117,7 @@ export default function CalendarPage() {
           </Button>
         </span>
         <b aria-live="polite">{title}</b>
-        <Segments
-          label="View"
-          value={view === "day" ? "day" : "week"}
-          options={VIEWS}
-          onChange={(next) => {
-            set({ view: next });
-            calendar.current?.getApi().changeView(NAMES[next]);
-          }}
-        />
+        <Segments label="View" value={view} options={VIEWS} onChange={(next) => set({ view: next })} />
         <Segments
           label="Group by"
           value={by}
@@ -159,7 +153,7 @@ export default function CalendarPage() {
         ref={calendar}
         plugins={[dayGrid, timeGrid, interaction]}
         views={NEXT_DAYS}
-        initialView={NAMES[view === "day" ? "day" : "week"]}
+        initialView={NAMES[view]}
         headerToolbar={false}
         locale={LOCALE}
         dayHeaderFormat={HEADS}
