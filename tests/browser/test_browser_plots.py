@@ -57,3 +57,20 @@ async def test_many_devices_are_plotted_as_a_range_first_and_lines_can_be_hidden
         await expect(legend.get_by_role("button", name="most")).to_have_attribute("aria-pressed", "false")
         await plot.get_by_role("button", name="Show all 6").click()
         await expect(legend.get_by_role("button")).to_have_count(6)
+
+
+async def test_a_period_between_two_times_keeps_an_hour_that_comes_twice(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, timezone_id="Europe/Berlin") as tab:
+        page = await tab.open("/usage?from=2025-10-26T01:15:00Z&to=2025-10-26T02:30:00Z")
+        await page.get_by_role("button", name="02:15 GMT+1").click()
+        await expect(page.get_by_text("and the second is meant")).to_be_visible()
+        await page.get_by_role("button", name="Show", exact=True).click()
+        await expect(page).to_have_url(
+            f"{demo.url}/usage?from=2025-10-26T01%3A15%3A00.000Z&to=2025-10-26T02%3A30%3A00.000Z"
+        )
+        await page.get_by_role("button", name="02:15 GMT+1").click()
+        await page.get_by_label("From", exact=True).fill("2099-01-01T00:00")
+        await page.get_by_label("To", exact=True).fill("2098-01-01T00:00")
+        await expect(page.get_by_text("Enter a time before now.")).to_be_visible()
+        await expect(page.get_by_text("It ends after it starts.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Show", exact=True)).to_be_disabled()

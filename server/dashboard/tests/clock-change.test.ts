@@ -5,9 +5,8 @@ vi.hoisted(() => {
   process.env["TZ"] = "Europe/Berlin";
 });
 
-import { changeText } from "../src/calendar/entries";
 import { ticksOf } from "../src/cluster/bars";
-import { isSkipped, localText, momentOfLocal, turnOf } from "../src/format/local";
+import { changeText, isSkipped, localText, momentOfLocal, turnOf } from "../src/format/local";
 import { clockTime, dayTime, moment } from "../src/format/times";
 
 const FIRST = Date.parse("2027-10-31T00:30:00Z");

@@ -3,14 +3,14 @@ import { Button } from "react-aria-components";
 import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
 import { BookingEffectDocument, ReserveDocument } from "../generated/graphql";
-import { localText, momentOfLocal } from "../format/local";
+import { changeText, localText, momentOfLocal } from "../format/local";
 import { inLabels } from "../format/words";
 import { Dialogue } from "../parts/Dialogue";
 import { useSettled } from "../parts/settled";
 import { Text } from "../parts/Text";
 import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
-import { changeText, effectText, LABELS } from "./entries";
+import { effectText, LABELS } from "./entries";
 
 interface Props {
   readonly fromMs: number;

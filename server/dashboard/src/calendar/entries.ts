@@ -1,4 +1,3 @@
-import { isSkipped, turnOf } from "../format/local";
 import { duration } from "../format/times";
 import { inLabels } from "../format/words";
 import type { BookingEffectQuery, BookingsQuery, RunningSessionsQuery } from "../generated/graphql";
@@ -94,11 +93,4 @@ export function effectText(effect: BookingEffectQuery["reservation_effect"]): st
   return effect.delay_max === null
     ? `It would delay ${count}.`
     : `It would delay ${count} by up to ${duration(effect.delay_max * 1000)}.`;
-}
-
-/** What the clock change does to a time in the form. */
-export function changeText(text: string, ms: number): { readonly wrong?: string; readonly hint?: string } {
-  if (isSkipped(text)) return { wrong: "The clocks are set forward over this time." };
-  const turn = Number.isNaN(ms) ? null : turnOf(ms);
-  return turn ? { hint: `The clocks are set back: this time comes twice, and the ${turn} is meant.` } : {};
 }

@@ -26,6 +26,13 @@ export function turnOf(ms: number): "first" | "second" | null {
   return offsetMs(ms) - offsetMs(ms - HOUR_MS) === HOUR_MS ? "second" : null;
 }
 
+/** What the clock change does to a time in the form. */
+export function changeText(text: string, ms: number): { readonly wrong?: string; readonly hint?: string } {
+  if (isSkipped(text)) return { wrong: "The clocks are set forward over this time." };
+  const turn = Number.isNaN(ms) ? null : turnOf(ms);
+  return turn ? { hint: `The clocks are set back: this time comes twice, and the ${turn} is meant.` } : {};
+}
+
 /** What is local time behind UTC. */
 function offsetMs(ms: number): number {
   return new Date(ms).getTimezoneOffset() * MINUTE_MS;

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { localText } from "../format/local";
+import { changeText, localText, momentOfLocal } from "../format/local";
+import { dayTime } from "../format/times";
 import { Segments } from "../parts/Segments";
 import { Text } from "../parts/Text";
 import { RANGES, type Period, type Range } from "./ranges";
@@ -16,10 +17,23 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
   const [isOpen, setOpen] = useState(false);
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
-  const isGood = new Date(from) < new Date(to);
+  const [given, setGiven] = useState<{ fromMs: number; toMs: number } | null>(null);
+  const fromMs = momentOfLocal(from, given?.fromMs);
+  const toMs = momentOfLocal(to, given?.toMs);
+  const changes = { from: changeText(from, fromMs), to: changeText(to, toMs) };
+  const wrongs = {
+    from: changes.from.wrong ?? (fromMs >= Date.now() ? "Enter a time before now." : undefined),
+    to: changes.to.wrong ?? (toMs <= fromMs ? "It ends after it starts." : undefined),
+  };
+  const isGood = fromMs < toMs && !wrongs.from && !wrongs.to;
   const open = () => {
-    setFrom(localText(Date.parse(period.since)));
-    setTo(localText(period.until ? Date.parse(period.until) : Date.now()));
+    const next = {
+      fromMs: Date.parse(period.since),
+      toMs: period.until ? Date.parse(period.until) : Date.now(),
+    };
+    setGiven(next);
+    setFrom(localText(next.fromMs));
+    setTo(localText(next.toMs));
     setOpen(!isOpen);
   };
   return (
@@ -31,17 +45,24 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
         onChange={(id) => id !== "custom" && onRange(id)}
       />
       <Button className="button" aria-expanded={isOpen} onPress={open}>
-        {period.id === "custom" ? `${shortOf(period.since)} – ${shortOf(period.until ?? "")}` : "From – to"}
+        {period.id === "custom" ? `${dayTime(period.since)} – ${dayTime(period.until ?? Date.now())}` : "From – to"}
       </Button>
       {isOpen ? (
         <>
-          <Text label="From" type="datetime-local" value={from} onChange={setFrom} />
-          <Text label="To" type="datetime-local" value={to} onChange={setTo} />
+          <Text
+            label="From"
+            type="datetime-local"
+            value={from}
+            wrong={wrongs.from}
+            hint={changes.from.hint}
+            onChange={setFrom}
+          />
+          <Text label="To" type="datetime-local" value={to} wrong={wrongs.to} hint={changes.to.hint} onChange={setTo} />
           <Button
             className="button"
             isDisabled={!isGood}
             onPress={() => {
-              onSpan(Date.parse(from), Date.parse(to));
+              onSpan(fromMs, toMs);
               setOpen(false);
             }}
           >
@@ -51,9 +72,4 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
       ) : null}
     </div>
   );
-}
-
-function shortOf(at: string): string {
-  const parts = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false } as const;
-  return new Date(at).toLocaleString([], parts);
 }
