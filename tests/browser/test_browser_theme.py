@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import signed_in
@@ -31,6 +31,17 @@ DRAWN_IN: Final = """
 }
 """
 """Whether the grid lines of all plots have the colour of the current theme."""
+
+
+async def test_the_theme_of_one_tab_is_applied_in_another(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, color_scheme="light") as tab:
+        page = await tab.open("/")
+        other = await page.context.new_page()
+        await other.goto(f"{demo.url}/sessions")
+        await other.get_by_role("heading", name="Sessions").wait_for()
+        await page.get_by_role("button", name="Account of").click()
+        await page.get_by_role("radio", name="Dark").click()
+        await expect(other.locator("html")).to_have_attribute("data-theme", "dark")
 
 
 async def test_plots_are_redrawn_when_the_theme_changes(browser: Browser, demo: OwnServer) -> None:

@@ -2,7 +2,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { followEvents } from "./api/feed";
 import { App } from "./App";
-import { applyTheme } from "./shell/theme";
+import { applyTheme, followTheme } from "./shell/theme";
 import "./styles/index.css";
 import "./shell/shell.css";
 import "./cluster/cluster.css";
@@ -14,6 +14,7 @@ import "./usage/usage.css";
 import "./admin/admin.css";
 
 applyTheme();
+followTheme();
 void followEvents();
 const root = document.getElementById("root");
 if (root) {

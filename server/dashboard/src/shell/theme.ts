@@ -13,6 +13,15 @@ export function setTheme(next: Theme): void {
   theme.set(next);
 }
 
+/** Applies the theme chosen in another tab. */
+export function followTheme(): void {
+  addEventListener("storage", ({ key }) => {
+    if (key !== KEY && key !== null) return;
+    theme.set(stored());
+    applyTheme();
+  });
+}
+
 /** Changes whenever canvases must be drawn in other colours: by the button, or by the system. */
 export function useColourScheme(): string {
   const chosen = useObservable(theme);
