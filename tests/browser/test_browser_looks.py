@@ -62,7 +62,7 @@ async def test_a_long_name_does_not_widen_a_page(browser: Browser, demo: OwnServ
     async with signed_in(browser, demo, viewport=view) as tab, demo.client() as client:
         runs = await submit(client, "sleep 1000", {"cuda.shares": "0.5"}, name="x_" * 100)
         waits = await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name="y_" * 100)
-        for path in (f"/sessions/{runs}", f"/sessions/{waits}", "/sessions"):
+        for path in (f"/sessions/{runs}", f"/sessions/{waits}", "/sessions", "/"):
             page = await tab.open(path)
             await expect(page.get_by_text("x_" * 100).first).to_be_visible()
             assert max(await page.evaluate(WIDTHS)) <= width
