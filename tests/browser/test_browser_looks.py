@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Locator, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.acceptance.run import CANCEL
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 SCREEN = {"width": 1440, "height": 900}
 WIDTHS = "() => [document.documentElement, ...document.querySelectorAll('.queue')].map((one) => one.scrollWidth)"
+LINES = "(one) => one.getClientRects().length"
 HEIGHTS = "() => [document.documentElement.scrollHeight, innerHeight]"
 
 
@@ -68,3 +69,24 @@ async def test_a_long_name_does_not_widen_a_page(browser: Browser, demo: OwnServ
             assert max(await page.evaluate(WIDTHS)) <= width
         for one in (waits, runs):
             await client.change(CANCEL, {"id": one})
+
+
+async def test_a_name_from_right_to_left_leaves_the_figures_beside_it_in_place(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        runs = await submit(client, "sleep 1000", {"cuda.shares": "0.5"}, name="تدريب")
+        page = await tab.open("/sessions?state=running")
+        cell = page.locator(".session-cell")
+        assert await _left(cell.locator("b")) < await _left(cell.locator("code"))
+        assert await cell.locator("code").evaluate(LINES) == 1
+        await tab.open("/")
+        held = page.get_by_role("list", name="Devices held").get_by_role("listitem")
+        assert await _left(held.get_by_text("تدريب")) < await _left(held.locator("b"))
+        await client.change(CANCEL, {"id": runs})
+
+
+async def _left(found: Locator) -> float:
+    box = await found.bounding_box()
+    assert box is not None
+    return box["x"]

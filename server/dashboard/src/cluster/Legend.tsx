@@ -30,7 +30,7 @@ export function Legend({ shares, grouping, onGrouping, children }: Props) {
       <ul className="row" aria-label="Devices held">
         {shares.slice(0, SHOWN).map((share) => (
           <li key={share.key} className={share.colour}>
-            <i /> {share.label} <b>{plain(share.held)}</b>
+            <i /> <bdi>{share.label}</bdi> <b>{plain(share.held)}</b>
           </li>
         ))}
         {shares.length > SHOWN ? <li className="quiet">and {shares.length - SHOWN} more</li> : null}
