@@ -86,6 +86,14 @@ async def test_a_name_from_right_to_left_leaves_the_figures_beside_it_in_place(
         await client.change(CANCEL, {"id": runs})
 
 
+@NEEDS_AXE
+async def test_an_empty_table_is_accessible_on_a_phone(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, viewport={"width": 360, "height": 740}) as tab:
+        page = await tab.open("/admin?tab=access")
+        await expect(page.get_by_text("aliquot user add vera")).to_be_visible()
+        assert await tab.accessibility() == []
+
+
 async def _left(found: Locator) -> float:
     box = await found.bounding_box()
     assert box is not None
