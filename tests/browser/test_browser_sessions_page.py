@@ -87,7 +87,9 @@ async def test_several_sessions_can_be_held_and_canceled_together(browser: Brows
         await expect(page.locator(".queue .badge", has_text="held")).to_have_count(3)
         await page.get_by_label("Select all").check()
         await bar.get_by_role("button", name="Cancel 3").click()
-        await page.get_by_role("button", name="Cancel the sessions").click()
+        await page.get_by_role("button", name="Cancel the sessions").press("Enter")
+        await expect(page.get_by_text("Canceled: 3 sessions.")).to_be_visible()
+        await expect(page.get_by_role("main")).to_be_focused()
         for session_id in ids:
             await until_state(client, session_id, "canceled")
 

@@ -27,6 +27,8 @@ export function BulkBar({ rows, selection, refresh }: Props) {
     setBusy(true);
     if (await deed()) selection.clear();
     setBusy(false);
+    // The pressed button was disabled, and is gone with the selection: the keyboard goes on from the content.
+    document.getElementById("content")?.focus({ preventScroll: true });
     refresh();
   };
   const going = rows.filter(({ state }) => !isEnded(state));
