@@ -181,6 +181,7 @@ def test_a_not_found_error_names_the_list_command() -> None:
     ("said", "advice"),
     [
         ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate", "--ca-file"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired", "renews it"),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", "http://"),
         ("Server disconnected without sending a response.", "https://"),
         ("[Errno 111] Connection refused", "aliquot serve"),

@@ -281,7 +281,7 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
 
     addresses = [server_address(server, ca_file=ca_file) for server in servers]
     for address in addresses:
-        if address.tls is None and address.host not in ("127.0.0.1", "::1", "localhost"):
+        if not address.has_tls and address.host not in ("127.0.0.1", "::1", "localhost"):
             logging.getLogger("aliquot.agent").warning("the key is sent to %s unencrypted; use https", address.host)
     core = agent_core(options, now_us=SystemClock().now_us)
     stop = asyncio.Event()

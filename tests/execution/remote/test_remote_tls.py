@@ -47,7 +47,7 @@ async def dialling(url: str, *, ca_file: Path | None) -> str:
     ("names", "expired", "trusted", "words"),
     [
         ("localhost", False, "ca", "answers 404: agents cannot connect there"),
-        ("localhost", False, "other", "authority that is not trusted here; pass the authority with --ca-file"),
+        ("localhost", False, "other", "other.pem, nor signed by one that is; if it was renewed, copy"),
         ("localhost", False, None, "authority that is not trusted here; pass the authority with --ca-file"),
         ("localhost", True, "ca", "has expired; renew it"),
         ("gpu01.example.org", False, "ca", "is for another name; use that name in the address"),
@@ -61,6 +61,27 @@ async def test_an_invalid_server_certificate_is_reported_with_the_reason(
     ca_file = {None: None, "ca": authority.file, "other": other.file}[trusted]
     async with listening(Certificate(files.certificate, files.key).context) as port:
         assert words in await dialling(f"https://localhost:{port}", ca_file=ca_file)
+
+
+async def test_an_authority_file_that_was_replaced_is_read_for_the_next_connection(tmp_path: Path) -> None:
+    authority, other = Authority(tmp_path), Authority(tmp_path, name="other")
+    files = authority.issue("localhost")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(other.file.read_bytes())
+    async with listening(Certificate(files.certificate, files.key).context) as port:
+        address = server_address(f"https://localhost:{port}", ca_file=trusted)
+
+        async def fault() -> str:
+            with pytest.raises(Unreachable) as failed:
+                async with dialled(address, agent_id=AGENT, key=KEY):
+                    pytest.fail("it is no server")
+            return str(failed.value)
+
+        assert f"its certificate is not in {trusted}" in await fault()
+        trusted.write_text("")
+        assert f"ca-file: {trusted} cannot be used" in await fault()
+        trusted.write_bytes(authority.file.read_bytes())
+        assert "answers 404" in await fault()
 
 
 async def test_a_certificate_for_another_address_is_reported(tmp_path: Path) -> None:

@@ -228,12 +228,12 @@ async def _reach(address: ServerAddress) -> CheckResult:
     place = f"{address.host}:{address.port}"
     try:
         async with asyncio.timeout(REACH_S_MAX):
-            _, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls)
+            _, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls_context())
     except (OSError, TimeoutError) as error:
         seen = f"{place}: {connection_fault(error, address)}"
         return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="correct what the message names")
     writer.transport.abort()
-    if address.tls is not None:
+    if address.has_tls:
         return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, TLS with a valid certificate")
     if address.host in ("127.0.0.1", "::1", "localhost"):
         return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, on this host")

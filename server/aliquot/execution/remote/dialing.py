@@ -32,8 +32,12 @@ class ServerAddress(Struct, frozen=True, kw_only=True):
 
     url: str
     """WebSocket URL."""
-    tls: ssl.SSLContext | None
-    """None = no TLS."""
+    ca_file: Path | None = None
+    """Authorities to trust; None = those of this machine."""
+
+    @property
+    def has_tls(self) -> bool:
+        return self.url.startswith("wss:")
 
     @property
     def host(self) -> str:
@@ -41,7 +45,20 @@ class ServerAddress(Struct, frozen=True, kw_only=True):
 
     @property
     def port(self) -> int:
-        return urlsplit(self.url).port or (443 if self.tls else 80)
+        return urlsplit(self.url).port or (443 if self.has_tls else 80)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Settings of TLS for one connection; None = no TLS. Reads the file, so that a renewed one needs no restart.
+
+        Raises:
+            ConfigurationError: the file contains no certificate.
+        """
+        if not self.has_tls:
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigurationError(f"ca-file: {self.ca_file} cannot be used: {error}") from None
 
 
 def server_address(url: str, *, ca_file: Path | None = None) -> ServerAddress:
@@ -60,15 +77,9 @@ def server_address(url: str, *, ca_file: Path | None = None) -> ServerAddress:
     if scheme == "ws" and ca_file is not None:
         raise ConfigurationError("ca-file: needs an https or wss address; others have no certificate")
     path = parts.path.rstrip("/").removesuffix(PATH) + PATH
-    tls = _tls(ca_file) if scheme == "wss" else None
-    return ServerAddress(url=urlunsplit((scheme, parts.netloc, path, "", "")), tls=tls)
-
-
-def _tls(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"ca-file: {ca_file} cannot be used: {error}") from None
+    address = ServerAddress(url=urlunsplit((scheme, parts.netloc, path, "", "")), ca_file=ca_file)
+    address.tls_context()
+    return address
 
 
 _CERTIFICATE: Final = {
@@ -87,6 +98,11 @@ _CERTIFICATE: Final = {
 def connection_fault(error: Exception, address: ServerAddress) -> str:
     """Message for an error while dialling a server: the cause and what to do."""
     match error:
+        case ssl.SSLCertVerificationError(verify_code=18 | 19 | 20 | 21) if address.ca_file is not None:
+            return (
+                f"its certificate is not in {address.ca_file}, nor signed by one that is; if it was renewed, copy the "
+                f"new one there ({error.verify_message})"
+            )
         case ssl.SSLCertVerificationError(verify_code=code):
             return f"{_CERTIFICATE.get(code, 'its certificate is not accepted')} ({error.verify_message})"
         case ssl.SSLError(reason="WRONG_VERSION_NUMBER" | "RECORD_LAYER_FAILURE"):
@@ -99,7 +115,7 @@ def connection_fault(error: Exception, address: ServerAddress) -> str:
             return "no answer; check the address and firewalls"
         case ConnectionRefusedError() | OSError(errno=errno.ECONNREFUSED):
             return "connection refused; check the port, and that the server is running"
-        case InvalidMessage() | ConnectionResetError() if address.tls is None:
+        case InvalidMessage() | ConnectionResetError() if not address.has_tls:
             return "the server closed the connection; if it uses TLS, use https://"
     return str(error) or type(error).__name__
 
@@ -195,6 +211,10 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
         Unreachable: no server answers there, or it is not an Aliquot server.
         Refused: the server rejects the key.
     """
+    try:
+        tls = address.tls_context()
+    except ConfigurationError as error:
+        raise Unreachable(str(error)) from None
     connecting = connect(
         address.url,
         additional_headers={"authorization": f"Bearer {key}", AGENT_HEADER: agent_id},
@@ -204,7 +224,7 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
         open_timeout=OPEN_S_MAX,
         close_timeout=CLOSE_S_MAX,
         max_size=2 * FRAME_BYTES_MAX,
-        ssl=address.tls,
+        ssl=tls,
     )
     try:
         socket = await connecting
