@@ -1,5 +1,6 @@
 """A job that writes far more than the output limit: its beginning and end are kept, at their offsets."""
 
+import errno
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness import AgentHarness, agent_config, new_kernel, shell, wait_until
-from aliquot.execution.agent.logs import gap_line, truncate_middle
+from aliquot.execution.agent.logs import OutputLimit, gap_line, truncate_middle
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.ids import KernelId
@@ -59,6 +60,20 @@ def check(chunks: list[LogChunk]) -> int:
 
 async def read(harness: AgentHarness, kernel: KernelId, *, offset: int = 0) -> list[LogChunk]:
     return [chunk async for chunk in harness.core.follow_log(kernel, offset=offset)]
+
+
+def test_a_short_output_is_not_reported_when_it_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = tmp_path / "output.log"
+    output.write_text("short")
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("aliquot.execution.agent.logs.os.open", refuse)
+    OutputLimit(MOST).apply(output)
+    assert not caplog.records
 
 
 async def test_a_long_output_keeps_its_beginning_and_its_end(harness: AgentHarness) -> None:
