@@ -122,3 +122,18 @@ def test_a_new_token_file_is_readable_only_by_its_owner(tmp_path: Path, caplog: 
     read_token(tmp_path / "token")
     assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
     assert not caplog.records
+
+
+def test_a_new_token_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed = list[bytes]()
+
+    def flush(file: int) -> None:
+        flushed.append(os.pread(file, 100, 0))
+
+    monkeypatch.setattr("aliquot.app.identity.os.fsync", flush)
+    # A descriptor that is only written cannot be read back.
+    opened = os.open
+    monkeypatch.setattr(
+        "aliquot.app.identity.os.open", lambda path, flags, *mode: opened(path, flags & ~os.O_WRONLY | os.O_RDWR, *mode)
+    )
+    assert f"{read_token(tmp_path / 'token')}\n".encode() in flushed

@@ -208,12 +208,15 @@ class _ClusterMarkWriter:
 
 
 def _make_token(path: Path) -> None:
-    """Write the file atomically: half a token, on a full disk, would lock everyone out."""
+    """Write the file atomically and durably: half a token, or an empty file after a power failure, would lock everyone
+    out."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         with suppress(FileExistsError):  # another process has made it first
             os.link(partial, path)
     finally:
