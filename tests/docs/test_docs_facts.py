@@ -12,12 +12,14 @@ from aliquot_docs.pages import commands, fair_share, job_environment, modules, s
 from aliquot_docs.pages.graphql_reference import graphql_pages
 from aliquot_docs.pages.rest_reference import rest_page
 
+from aliquot.cli import db
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.run.keys import KEYS, dashed
 from aliquot.cli.session import slurm as slurm_variables
 from aliquot.errors import ConfigurationError
 from aliquot.execution.devices.plugin import FAMILIES
 from aliquot.settings import DEPRECATED, Settings, kebab, read_settings
+from aliquot.store.archive.events import KEPT_MIN
 from aliquot_schema.cluster.agents import AllocationMode
 from aliquot_schema.identity.access import ROOTS
 from aliquot_schema.reasons import Reason
@@ -33,7 +35,15 @@ TEST: Final = re.compile(r"\btest_\w+\b")
 FILE: Final = re.compile(r"\b(?:tests|scripts|server|docker)/[\w./-]*\w")
 MADE: Final = frozenset(
     f"server/{name}"
-    for name in ("agent-keys.json", "aliquot.db", "cluster-mark.json", "history.sqlite", "secrets.key", "workspaces")
+    for name in (
+        "agent-keys.json",
+        "aliquot.db",
+        "archive",
+        "cluster-mark.json",
+        "history.sqlite",
+        "secrets.key",
+        "workspaces",
+    )
 )
 """Files of a data folder, not of the source."""
 
@@ -105,6 +115,17 @@ def test_documented_retention_periods_are_the_defaults() -> None:
     kept = {kebab(name): info.default for name, info in Settings.model_fields.items() if name.startswith("keep_")}
     assert said.keys() == kept.keys()
     assert [name for name, lasts in said.items() if not lasts.startswith(IN_WORDS[kept[name]])] == []
+
+
+def test_the_number_of_events_that_are_always_kept_is_documented() -> None:
+    kept = f"The newest {KEPT_MIN:,} events"
+    assert kept in (DOCS / "operating/retention.md").read_text(encoding="utf-8")
+    assert kept in " ".join((inspect.getdoc(db.archive) or "").split())
+
+
+def test_a_backup_has_the_archives() -> None:
+    page = (DOCS / "operating/backup.md").read_text(encoding="utf-8")
+    assert f"`{Settings().archive_path.relative_to(Settings().data_folder)}`" in page
 
 
 @pytest.mark.parametrize("name", sorted(settings.TABLES))

@@ -179,7 +179,8 @@ def archive(
 ) -> None:
     """Move records older than their retention period to Parquet files. A running server does so by itself.
 
-    The periods are the settings keep-sessions, keep-events, keep-ledger and keep-findings.
+    The periods are the settings keep-sessions, keep-events, keep-ledger and keep-findings. The newest 10,000 events are
+    kept whatever their age, and a session is kept until its events are archived.
     """
     from aliquot.service.retention import NOTHING
 
