@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import typer
 
+from aliquot.api.limits import Limits
 from aliquot.cli import main
 from aliquot.cli.alerts import _threshold
 from aliquot.cli.cluster.policy import _warn
@@ -17,7 +18,7 @@ from aliquot.cli.connection.server import after_failure, after_refusal
 from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
 from aliquot.cli.session.show import preemption_note, verdict_lines
-from aliquot.client import ServerUnreachable
+from aliquot.client import ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.enums import DependencyCondition, PreemptScope, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
@@ -189,6 +190,12 @@ def test_a_not_found_error_names_the_list_command() -> None:
 )
 def test_the_advice_for_an_unreachable_server_depends_on_the_cause(said: str, advice: str) -> None:
     assert advice in (after_failure(ServerUnreachable(f"https://gpu01:8090: {said}")) or "")
+
+
+def test_the_advice_for_a_request_that_a_proxy_refuses_as_too_large_names_the_limit() -> None:
+    advice = after_failure(UnexpectedAnswer(413, "<html>")) or ""
+    assert "proxy" in advice
+    assert f"{Limits().body_bytes >> 20} MiB" in advice
 
 
 def test_environment_values_may_contain_any_text() -> None:

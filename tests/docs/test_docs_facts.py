@@ -12,6 +12,7 @@ from aliquot_docs.pages import commands, fair_share, job_environment, modules, s
 from aliquot_docs.pages.graphql_reference import graphql_pages
 from aliquot_docs.pages.rest_reference import rest_page
 
+from aliquot.api.limits import Limits
 from aliquot.cli import db
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.run.keys import KEYS, dashed
@@ -121,6 +122,11 @@ def test_the_number_of_events_that_are_always_kept_is_documented() -> None:
     kept = f"The newest {KEPT_MIN:,} events"
     assert kept in (DOCS / "operating/retention.md").read_text(encoding="utf-8")
     assert kept in " ".join((inspect.getdoc(db.archive) or "").split())
+
+
+def test_the_documented_proxy_accepts_the_largest_request() -> None:
+    page = (DOCS / "operating/security.md").read_text(encoding="utf-8")
+    assert f"client_max_body_size {Limits().body_bytes >> 20}m;" in page
 
 
 def test_a_backup_has_the_archives() -> None:

@@ -48,6 +48,8 @@ _CONNECTION_ADVICE: Final = {
     "without sending a response": "if the server has a certificate, its address starts with https://",
 }
 """Advice by a part of the message of a failed connection."""
+_TOO_LARGE: Final = 413
+"""The status of a proxy; a server explains a request that is too large."""
 _LIST_COMMANDS: Final = {
     "agent": "agents list",
     "api_key": "key list",
@@ -104,6 +106,8 @@ def after_failure(error: Exception) -> str | None:
         return "give the file of a valid key with --token-file, or the cluster with --cluster"
     if isinstance(error, SubscriptionClosed):
         return "repeat the command; it continues where it stopped"
+    if isinstance(error, UnexpectedAnswer) and error.status == _TOO_LARGE:
+        return "a proxy before the server limits the size of requests; an administrator raises it to 16 MiB"
     if isinstance(error, UnexpectedAnswer):
         return "is this the address of an Aliquot server, and of the same version?"
     return None
