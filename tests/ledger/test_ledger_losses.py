@@ -53,7 +53,8 @@ async def test_an_outage_delays_entries_and_loses_none(
         found = await replayed(running.ledger)
         assert [one.differences for one in found if one.differences] == []
         assert [one.entry.lost for one in found if one.entry.lost] == []
-    assert "the decision ledger cannot be written, retrying: the disk is full" in caplog.text
+    assert caplog.text.count("the decision ledger cannot be written, retrying: the disk is full") == 1
+    assert caplog.text.count("the decision ledger is written again") == 1
 
 
 async def test_lost_passes_are_recorded_and_the_ledger_continues(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ from service_fakes import FakeExecutor
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_database_outage_delays_changes_and_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_outage_delays_changes_and_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     executor = FakeExecutor([agent("a", devices=1)])
     async with service_on(tmp_path, executor) as bench:
         await bench.until(lambda: AgentId("a") in bench.state.reachable)
@@ -32,5 +34,6 @@ async def test_a_database_outage_delays_changes_and_loses_none(tmp_path: Path, m
             executor.end_kernel(KernelId(f"{session}.1.0"), code=4)
             with pytest.raises(Unavailable):
                 await bench.service.sessions.update_session_priority(CALLER, session, "high", None)
-            await bench.until(lambda: refused.count("system:agents") >= 2)
+            await bench.until(lambda: refused.count("system:agents") >= 3)
         assert (await bench.until_state(session, SessionState.FAILED)).exit_code == 4
+    assert caplog.text.count("system:agents: the store cannot be written, retrying: the disk is full") == 1

@@ -181,6 +181,7 @@ class PassRecorder:
     async def run(self) -> None:
         """Write passes as they end; returns when another server leads."""
         self.watch.lost += await self._missing()
+        is_impaired = False
         while not self.is_over:
             await self.watch.news.wait()
             await self._clock.sleep(FLUSH_S)
@@ -189,8 +190,13 @@ class PassRecorder:
                 await self.flush()
                 while await self._ledger.follow():
                     await self._clock.sleep(FOLLOW_S)
+                if is_impaired:
+                    log.warning("the decision ledger is written again")
+                is_impaired = False
             except StoreUnavailable as error:
-                log.error("the decision ledger cannot be written, retrying: %s", error)
+                if not is_impaired:
+                    log.error("the decision ledger cannot be written, retrying: %s", error)
+                is_impaired = True
                 self._drop_if_full()
                 self.watch.news.set()
                 await self._clock.sleep(RETRY_S)

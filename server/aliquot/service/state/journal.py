@@ -266,7 +266,8 @@ class Journal:
             try:
                 return await self._retried(change, origin)
             except StoreUnavailable as error:
-                log.error("%s: the store cannot be written, retrying: %s", actor, error)
+                if wait_s == RETRY_S_FIRST:
+                    log.error("%s: the store cannot be written, retrying: %s", actor, error)
             await self._clock.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_S_MAX)
             with suppress(StoreUnavailable):
