@@ -139,16 +139,18 @@ async def test_the_former_names_of_methods_work_with_a_warning() -> None:
         assert [state async for state in client.course("ses_1")] == ["Ses_1"]
 
 
-async def test_a_submission_is_retried_with_the_same_idempotency_key() -> None:
+async def test_a_submission_is_retried_with_the_same_idempotency_key(caplog: pytest.LogCaptureFixture) -> None:
     script = Script(
+        ServerUnreachable("no answer"),
         ServerUnreachable("no answer"),
         {"create_session": {"__typename": "ImpossibleRequest", "message": "no", "ImpossibleRequest_limit": "8"}},
     )
     with pytest.raises(Refused) as caught:
         await script.submit(["true"], slots={"cpu": 1, "cuda.shares": 0.25, "mem": "2g"})
     assert caught.value.answer["limit"] == "8"
-    first, second = (asked["input"] for asked in script.asked)
-    assert first == second
+    first, second, third = (asked["input"] for asked in script.asked)
+    assert first == second == third
+    assert caplog.messages == ["the server does not answer, trying again for up to 60 s: no answer"]
     assert first["idempotency_key"]
     assert first["slots"] == [
         {"slot": "cpu", "amount": "1"},

@@ -363,11 +363,17 @@ class SessionCalls(Queries, Mutations, Subscriptions):
 
     async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Repeat an idempotent request until it is answered."""
-        patience = RetryPolicy(self._sleep)
+        patience, is_logged = RetryPolicy(self._sleep), False
         while True:
             try:
                 return await ask()
             except ServerUnreachable as error:
+                if not is_logged:
+                    import logging  # commands that succeed do not load it
+
+                    text = "the server does not answer, trying again for up to %d s: %s"
+                    logging.getLogger("aliquot.client").warning(text, PATIENCE_S, error)
+                    is_logged = True
                 await patience.pause(error)
 
 
