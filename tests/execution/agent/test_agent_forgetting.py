@@ -3,18 +3,25 @@
 import asyncio
 import os
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agent_harness import PATIENCE_S, AgentHarness, agent_config, marked_processes, new_kernel, order, shell, wait_until
-from aliquot.execution.agent.agent_folder import EndedKernels
+from aliquot.execution.agent import retention
+from aliquot.execution.agent.agent_folder import AgentFolder
+from aliquot.execution.agent.logs import OutputLimit
+from aliquot.execution.agent.retention import EndedKernels, OldResults
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.cluster.launching import KernelPhase, NewReadings
 from aliquot_schema.errors import NotFound
 from aliquot_schema.ids import KernelId, kernel_parts
 
 pytestmark = pytest.mark.anyio
+
+DAY_S = 86_400.0
 
 
 async def printed(harness: AgentHarness, kernel: KernelId) -> bytes:
@@ -127,6 +134,35 @@ async def test_old_results_are_deleted_with_the_last_kernel_of_their_session(age
         assert left == {old.kernel_id: False, young.kernel_id: True, known.kernel_id: True}
     finally:
         await again.close()
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+async def test_a_clock_that_is_400_days_ahead_deletes_nothing_for_a_day(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, restarts: int
+) -> None:
+    config = agent_config(agent_home)
+    harness = AgentHarness(config)
+    await harness.open()
+    asked = shell('echo model > "$RESULT_DIR/model"')
+    await harness.run(asked)
+    await harness.core.forget([asked.kernel_id])
+    model = result_of(harness, asked.kernel_id)
+    await harness.close()
+    folder = AgentFolder(config.folder)
+    ahead = SimpleNamespace(CLOCK_BOOTTIME=time.CLOCK_BOOTTIME, clock_gettime=time.clock_gettime)
+    ahead.monotonic, ahead.time = time.monotonic, lambda: time.time() + 400 * DAY_S
+    monkeypatch.setattr(retention, "time", ahead)
+    for _ in range(restarts):
+        results = OldResults(folder, kept_s=365 * DAY_S)
+        ended = EndedKernels(folder, kept_s=30 * DAY_S, kept_max=9, limit=OutputLimit(None), results=results)
+        ended.open()
+        ended.sweep()
+        assert (folder.kernel(asked.kernel_id).path.exists(), model.exists()) == (True, True)
+    assert caplog.text.count("the clock jumped ahead by 400 days") == restarts
+    ahead.clock_gettime = lambda clock: time.clock_gettime(clock) + DAY_S
+    ahead.time = lambda: time.time() + 401 * DAY_S
+    ended.sweep()
+    assert not folder.kernel(asked.kernel_id).path.exists()
 
 
 async def test_device_readings_continue_while_old_results_are_swept(

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 from typing import Final
 
-from aliquot.execution.agent.agent_folder import AgentFolder, EndedKernels, OldResults
+from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.agent.device_health import ExporterFaults, HealthWatch, NvmlFaults
 from aliquot.execution.agent.gpu_memory import CODE, MemoryPolicy, MemoryVerdict
@@ -21,6 +21,7 @@ from aliquot.execution.agent.monitoring import Monitor
 from aliquot.execution.agent.node_notices import NodeNotices
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.results.sending import Results, ResultStream
+from aliquot.execution.agent.retention import EndedKernels, OldResults
 from aliquot.execution.agent.shim_client import forward, set_limit, stop_or_close, stop_with_message
 from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
 from aliquot.execution.agent.streams import SocketStream, open_stream

@@ -1,4 +1,4 @@
-"""Agent folder: the files of one agent, and retention of ended kernels and of sessions' results.
+"""Agent folder: the files of one agent.
 
     lock            held by the agent that uses the folder
     epoch.json      the highest leader epoch seen
@@ -7,17 +7,16 @@
     sessions/       one folder per session, shared by its attempts: checkpoint/ and result/, owned by the job user;
                     acknowledged.json, see `checkpoints`; and copied, see `results.sending`
     workspaces/     uploaded working directories, see `workspaces.cache`; only the agent may enter it
+    clock           its time of change is the last time of the node that retention trusted
     drafts/         unfinished files; emptied at each start
     spawner.log     stderr of the spawner and its shims
 
 Job users may pass through the folders but read only their own files.
 """
 
-import logging
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +27,6 @@ from msgspec.structs import replace
 
 from aliquot.execution.agent.job_user import WORK, JobUser
 from aliquot.execution.agent.json_files import FORMAT, claim_file, flush_folder, read_file, replace_file, write_file
-from aliquot.execution.agent.logs import OutputLimit
 from aliquot.execution.agent.spawner.records import is_locked, take_lock
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.errors import AliquotError, InvalidRequest, Unavailable
@@ -222,6 +220,7 @@ class AgentFolder:
         self.kernels = path / "kernels"
         self.sessions = path / "sessions"
         self.drafts = path / "drafts"
+        self.clock = path / "clock"
         self.spawner_log = path / "spawner.log"
         self._epoch = path / "epoch.json"
         self._devices = path / "devices.json"
@@ -327,98 +326,3 @@ class AgentFolder:
 def is_taken(path: Path) -> bool:
     """Whether an agent in any process uses this folder."""
     return is_locked(str(path / _LOCK))
-
-
-EVERY_S: Final = 3600.0
-"""Minimum interval between two scans of the sessions' folders."""
-
-_log: Final = logging.getLogger(__name__)
-
-
-class OldResults:
-    """Deletes expired checkpoints and results of sessions. Blocks on disk I/O; not thread-safe."""
-
-    def __init__(self, folder: AgentFolder, *, kept_s: float | None) -> None:
-        """
-        Args:
-            kept_s: retention after the last change of any file of a session; None = for ever.
-        """
-        self._folder = folder
-        self._kept_s = kept_s
-        self._swept_at: float | None = None
-
-    def sweep(self) -> None:
-        """Delete expired folders; at most once an hour. Sessions with a kernel on disk are kept."""
-        now = time.monotonic()
-        if self._kept_s is None or (self._swept_at is not None and now - self._swept_at < EVERY_S):
-            return
-        self._swept_at = now
-        present = {kernel_parts(known.kernel_id)[0] for known in self._folder.known_kernels()}
-        oldest = time.time() - self._kept_s
-        names = [SessionId(name) for name in sorted(os.listdir(self._folder.sessions))]
-        old = [name for name in names if name not in present and not _is_younger(self._folder.sessions / name, oldest)]
-        for name in old:
-            self._folder.delete_session(name)
-        if old:
-            _log.warning("deleted the checkpoints and results of %d sessions: retention is over", len(old))
-
-
-def _is_younger(folder: Path, oldest: float) -> bool:
-    """Whether any file below was changed at `oldest` or later, seconds since the epoch."""
-    for path, _, files in os.walk(folder):
-        for name in (".", *files):
-            try:
-                changed = os.lstat(os.path.join(path, name)).st_mtime
-            except FileNotFoundError:
-                continue
-            if changed >= oldest:
-                return True
-    return False
-
-
-class EndedKernels:
-    """Retention of kernels whose end the server has stored: their outputs stay readable for a while.
-
-    Blocks on disk I/O; not thread-safe.
-    """
-
-    def __init__(
-        self, folder: AgentFolder, *, kept_s: float, kept_max: int, limit: OutputLimit, results: OldResults
-    ) -> None:
-        self._folder = folder
-        self._kept_s = kept_s
-        self._kept_max = kept_max
-        self._limit = limit
-        self._results = results
-        self._forgotten: dict[KernelId, float] = {}
-        """Kernel -> time it was marked, seconds since the epoch; ascending."""
-
-    def open(self) -> None:
-        """Load the marked kernels on disk, and delete expired ones."""
-        marks = [(known.forgotten, known.kernel_id) for known in self._folder.known_kernels()]
-        found = [(mark.stat().st_mtime, kernel_id) for mark, kernel_id in marks if mark.exists()]
-        self._forgotten = {kernel_id: at for at, kernel_id in sorted(found)}
-        self.sweep()
-
-    def add(self, kernel_ids: list[KernelId]) -> None:
-        """Mark kernels. If a power cut undoes a mark, the kernel is reported and marked once more."""
-        for kernel_id in kernel_ids:
-            self._limit.apply(self._folder.kernel(kernel_id).output)
-            mark = self._folder.kernel(kernel_id).forgotten
-            try:
-                mark.touch(mode=0o600)
-            except OSError:
-                continue  # folder deleted or disk full: the kernel is reported and marked again after a restart
-            self._forgotten.setdefault(kernel_id, time.time())
-        self.sweep()
-
-    def sweep(self) -> None:
-        """Delete the folders of expired kernels, and the oldest above `kept_max`."""
-        oldest = time.time() - self._kept_s
-        while self._forgotten:
-            kernel_id, at = next(iter(self._forgotten.items()))
-            if at >= oldest and len(self._forgotten) <= self._kept_max:
-                break
-            self._folder.delete(kernel_id)
-            del self._forgotten[kernel_id]
-        self._results.sweep()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from aliquot.execution.agent.agent_folder import AgentFolder, KernelFolder
 from aliquot.execution.agent.results.files import ResultFiles
 from aliquot.execution.agent.results.metrics import metrics_of
+from aliquot.execution.agent.retention import SteadyClock
 from aliquot.execution.result_store import ResultStore, open_store
 from aliquot.execution.settings import DiskRules
 from aliquot_schema.async_tasks import Worker
@@ -100,9 +101,11 @@ class ResultCopies:
 
     async def sweep(self) -> None:
         """Delete expired copies of all agents, once a day: the agents of some are gone."""
+        clock = SteadyClock(self._folder)
         while self._store is not None and self._kept_s is not None:
             try:
-                old = await self._worker.run(self._store.expire, self._kept_s)
+                is_steady = await self._worker.run(clock.is_steady)
+                old = await self._worker.run(self._store.expire, self._kept_s) if is_steady else []
                 if old:
                     _log.warning("deleted the copied results of %d sessions: retention is over", len(old))
             except Exception as error:
