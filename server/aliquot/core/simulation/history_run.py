@@ -330,10 +330,9 @@ class _HistoryRun:
             if last is None or holding.ends_us <= self._now_us:
                 self._plan_end(name, holding)
             return
-        early = () if attempt is None else attempt.steps
+        early = () if attempt is None else attempt.early_steps
         holding.ends_us = max(granted_us + self._length_us(session, row, attempt), self._now_us + 1)
-        evicted_us = None if attempt is None else attempt.evicted_us
-        self._plan(name, holding, [step for step in early if evicted_us is None or step.since_us < evicted_us])
+        self._plan(name, holding, early)
         if self._decided is not None and not any(step.started_us is not None for step in early):
             self._decided.update(name, lambda row: replace(row, started_us=granted_us))
         self._plan_end(name, holding)
@@ -446,4 +445,6 @@ class _HistoryRun:
         left_us = min(until_us if leaves_in_us is None else self._now_us + leaves_in_us, holding.ends_us)
         if left_us < holding.ends_us or (attempt is not None and attempt.end is AttemptEnd.PREEMPTED):
             holding.evicted_us, holding.by_session, holding.ends_us = self._now_us, eviction.by_session, left_us
+        if attempt is not None and attempt.evicted_us == self._now_us - holding.granted_us:
+            self._plan(name, holding, attempt.late_steps)
         self._plan_end(name, holding)

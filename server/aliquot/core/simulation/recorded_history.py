@@ -89,6 +89,16 @@ class RecordedAttempt(Struct, frozen=True, kw_only=True):
         return next((step for step in reversed(self.steps) if step.released), None)
 
     @property
+    def early_steps(self) -> tuple[HoldStep, ...]:
+        """What happened before its preemption, if it was preempted."""
+        return tuple(step for step in self.steps if self.evicted_us is None or step.since_us < self.evicted_us)
+
+    @property
+    def late_steps(self) -> tuple[HoldStep, ...]:
+        """What happened after its preemption."""
+        return self.steps[len(self.early_steps) :]
+
+    @property
     def leaves_in_us(self) -> int | None:
         """How long after its preemption it left, at least up to the end of the record; None = it was not preempted."""
         if self.evicted_us is None:
