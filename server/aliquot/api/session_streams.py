@@ -2,7 +2,8 @@
 
 The first message of a client is JSON: `{"rank": 0, "terminal": {...}}` or `{"rank": 0, "port": 8888}`. The server
 answers `{"opened": true}`, or `{"error": CODE, "message": ...}` and closes. Then both sides send binary messages of at
-most `FRAME_BYTES_MAX` + 5 bytes; the text `end` says that no more follow from this side.
+most `FRAME_BYTES_MAX` + 5 bytes; the text `end` says that no more follow from this side. `{"rank": 0}` alone asks
+whether the client may open terminals and ports of the session; the stream then ends without data.
 """
 
 import asyncio
@@ -60,6 +61,22 @@ class ServerOpening(msgspec.Struct, kw_only=True):
     target: StreamTarget
 
 
+class _NoStream:
+    """The stream of a client that only asked whether it may open one: it has ended."""
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def end(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
 class DataRateLimit:
     """Limit of the data rate of one stream: bytes above it wait."""
 
@@ -109,6 +126,9 @@ class SessionStreamSocket:
 
         async def open_stream(data: str) -> ByteStream:
             asked = msgspec.json.decode(data, type=Opening)
+            if asked.terminal is None and asked.port is None:
+                self._streams.check(caller, session_id, rank=asked.rank)
+                return _NoStream()
             target = StreamTarget(terminal=asked.terminal, port=asked.port)
             return await self._streams.open(caller, session_id, rank=asked.rank, target=target)
 

@@ -15,8 +15,9 @@ from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import Unauthenticated
 
 OPEN_S_MAX: Final = 10.0
-REFUSED: Final = frozenset({1009, 4400, 4401, 4430})
+REFUSED: Final = frozenset({1009, 4400, 4430})
 """Close codes after which the same request is refused again."""
+KEY_ENDED: Final = 4401
 END: Final = "end"
 
 
@@ -34,7 +35,7 @@ class SessionStream:
             asked: `rank`, and `terminal` or `port`; see `aliquot_schema.cluster.streams`.
         Raises:
             Refused: by the server; the answer has `message`.
-            Unauthenticated: the token is not accepted.
+            Unauthenticated: the token is not accepted, or no longer.
             ServerUnreachable: there is no connection; it may be tried again.
         """
         check_address(place.url)
@@ -74,12 +75,24 @@ class SessionStream:
             raise Refused({"__typename": _type_name(str(answer["error"])), **answer})
         return stream
 
+    @classmethod
+    async def check(cls, place: Place, session_id: str, *, rank: int) -> None:
+        """Ask whether streams of a session may be opened now. Raises as `open`."""
+        try:
+            stream = await cls.open(place, session_id, {"rank": rank})
+        except Refused as error:
+            if error.kind == "InvalidRequest":
+                return  # a server of an earlier version, which cannot say
+            raise
+        await stream.close()
+
     async def read(self) -> bytes:
         """The next piece; empty at the end.
 
         Raises:
             ServerUnreachable: the connection was lost.
             Refused: the server ended it.
+            Unauthenticated: the key was revoked, or its user disabled.
         """
         try:
             data = await self._socket.recv()
@@ -109,8 +122,10 @@ def _type_name(code: str) -> str:
     return "".join(word.capitalize() for word in code.split("_"))
 
 
-def _lost(error: ConnectionClosed) -> Refused | ServerUnreachable:
+def _lost(error: ConnectionClosed) -> Refused | ServerUnreachable | Unauthenticated:
     code, reason = (error.rcvd.code, error.rcvd.reason) if error.rcvd else (None, "")
+    if code == KEY_ENDED:
+        return Unauthenticated("the server closed the stream: the key was revoked or has expired")
     if code in REFUSED:
         return Refused({"__typename": "Forbidden", "message": f"the server closed the stream: {reason or code}"})
     return ServerUnreachable(reason or "the connection was lost")

@@ -194,6 +194,13 @@ def failures_shown() -> Iterator[None]:
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
 
 
+def failure_text(error: Exception) -> str:
+    """Message of a failure after which the command continues; of a refusal, in the server's own words."""
+    from aliquot.client.errors import Refused
+
+    return in_options(str(error.answer.get("message", error))) if isinstance(error, Refused) else str(error)
+
+
 def usage(message: str) -> NoReturn:
     """Print an error in the command line, or in a file that it names, and exit with code 2."""
     fail(message, code=USAGE)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from typer import Argument, Option
 
 from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail, usage
+from aliquot.cli.connection.server import (
+    REFUSED,
+    AsJson,
+    AtServer,
+    InCluster,
+    TokenFile,
+    connected,
+    fail,
+    failure_text,
+    usage,
+)
 from aliquot.cli.open import NoBrowser, has_browser
 from aliquot.cli.session import options as o
 from aliquot.cli.session.names import find_session
@@ -129,7 +139,7 @@ async def _until_listening(place: "Place", id: str, port: int) -> None:
             await (await SessionStream.open(place, id, {"rank": 0, "port": port})).close()
         except Refused as error:
             if error.answer.get("error") != "not_found":
-                fail(f"{error}; `aliquot session logs {id}` shows what it printed", code=REFUSED)
+                fail(f"{failure_text(error)}; `aliquot session logs {id}` shows what it printed", code=REFUSED)
         except ServerUnreachable:
             pass
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Argument, Option
 
 from aliquot.cli.connection.output import cells, moment, print_json, printable, show_table, table
-from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail
+from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail, failure_text
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId
 from aliquot_schema.cluster.workspaces import RECORD, EnvironmentRecord, Workspace
@@ -133,7 +133,7 @@ def _workspace(client: "BlockingClient", session: "Session") -> Workspace | None
     try:
         return client.workspace(session.id)
     except Refused as error:
-        print(f"aliquot: {error}", file=sys.stderr)
+        print(f"aliquot: {failure_text(error)}", file=sys.stderr)
         return None
 
 

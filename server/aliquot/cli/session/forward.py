@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from typer import Argument, Option
 
-from aliquot.cli.connection.server import REFUSED, AtServer, InCluster, TokenFile, fail, failures_shown, usage
+from aliquot.cli.connection.server import (
+    REFUSED,
+    AtServer,
+    InCluster,
+    TokenFile,
+    fail,
+    failure_text,
+    failures_shown,
+    usage,
+)
 from aliquot.cli.session.names import find_id
 from aliquot.cli.session.options import SessionId
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
@@ -61,6 +70,9 @@ def _pair(text: str) -> PortPair:
 
 
 async def _forward(place: "Place", id: str, rank: int, pairs: list[PortPair]) -> None:
+    from aliquot.client.streams import SessionStream
+
+    await SessionStream.check(place, id, rank=rank)
     room = asyncio.Semaphore(CONNECTIONS_MAX)
     for local, remote in pairs:
 
@@ -96,7 +108,7 @@ async def _carry(
         finally:
             await stream.close()
     except (ClientFailure, AliquotError) as error:
-        print(f"aliquot: {error}", file=sys.stderr, flush=True)
+        print(f"aliquot: {failure_text(error)}", file=sys.stderr, flush=True)
     except OSError:
         pass  # the local program closed its connection
     finally:

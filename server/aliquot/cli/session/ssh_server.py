@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import asyncssh
 
+from aliquot.cli.connection.server import failure_text
 from aliquot.client.config import Place
 from aliquot.client.errors import ClientFailure
 from aliquot.client.streams import SessionStream
@@ -106,7 +107,7 @@ def _to_port(place: Place, id: str, port: int) -> Carry:
                 await asyncio.gather(sending, return_exceptions=True)
                 await stream.close()
         except (ClientFailure, AliquotError, OSError) as error:
-            print(f"aliquot: port {port}: {error}", file=sys.stderr, flush=True)
+            print(f"aliquot: port {port}: {failure_text(error)}", file=sys.stderr, flush=True)
         finally:
             writer.close()
 

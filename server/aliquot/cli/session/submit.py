@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from aliquot.cli.connection.output import print_json, printable
-from aliquot.cli.connection.server import FAILED, INTERRUPTED
+from aliquot.cli.connection.server import FAILED, INTERRUPTED, failure_text
 from aliquot.cli.connection.tables import with_names
 from aliquot.cli.session.follow import ArrayFollower, Choice, Follower, ask_what_to_do, wait_for
 from aliquot.cli.session.show import outcome_text, preview_text
@@ -86,7 +86,7 @@ def report_standing(client: "BlockingClient", submitted: "Session", *, done: str
         running = count_tasks(client, found, set(SessionState) - ENDED - WAITING)
     except (ClientFailure, AliquotError) as error:
         # It is done, which is what the exit code says.
-        print(f"aliquot: {done}; its state could not be read: {error}", file=sys.stderr)
+        print(f"aliquot: {done}; its state could not be read: {failure_text(error)}", file=sys.stderr)
         return
     advice = _NEXT.get(found.state, "`aliquot session show {id}` shows it").format(id=found.id)
     print(f"aliquot: {standing_text(found, names=names, tasks_running=running)}\n         {advice}", file=sys.stderr)

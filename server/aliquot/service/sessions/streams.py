@@ -82,6 +82,11 @@ class SessionStreams:
         await self._record(caller, session, kernel, target)
         return await self._source.open_stream(kernel.agent_id, kernel.id, target)
 
+    def check(self, caller: Caller, session_id: str, *, rank: int) -> None:
+        """Check that a caller may open terminals and ports of a running session now. Raises as `open`."""
+        check_role(caller, Role.USER)
+        self._kernel(self._session(caller, session_id), rank)
+
     async def admit_app(self, caller: Caller, session_id: str, name: str, *, owner_only: bool = False) -> None:
         """Check that a caller may open an app of a running session, and write that into the audit log. Raises as
         `open`.
