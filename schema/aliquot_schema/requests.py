@@ -89,6 +89,16 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The key used; None = the server's own token."""
     sign_in_id: KeyId | None = None
     """The browser sign-in whose cookie was sent; None = no cookie was used."""
+    own_role: Role | None = None
+    """The role of the user, where the scope of the key allows less; else None."""
+
+    def scope_hint(self, least: Role) -> str:
+        """Addition to a refusal if the user has at least this role, and only the scope of the key prevents it."""
+        if self.own_role is None or self.own_role < least:
+            return ""
+        return (
+            f"; your role {self.own_role.name.lower()} allows it, but the scope of this key does not: use another key"
+        )
 
     @property
     def actor(self) -> str:

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from aliquot.service.access import check_may_change, check_may_read_output
+from aliquot.service.access import check_may_change, check_may_read_output, check_may_release, check_project
+from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden
-from aliquot_schema.ids import UserId
+from aliquot_schema.identity.accounts import ApiKey, KeyScope, User
+from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.sessions import Session
 from core_records import session
@@ -19,3 +22,35 @@ def test_a_refusal_has_the_name_and_the_id_of_the_session(check: Callable[[Calle
     one = session(name="train")
     with pytest.raises(Forbidden, match=rf"^train \({one.id}\) belongs to ann; "):
         check(OTHER, one)
+
+
+@pytest.mark.parametrize("check", [check_may_change, check_may_read_output])
+def test_a_refusal_says_when_only_the_scope_of_the_key_prevents_it(check: Callable[[Caller, Session], None]) -> None:
+    narrow = replace(OTHER, own_role=Role.ADMIN)
+    with pytest.raises(Forbidden, match="; your role admin allows it, but the scope of this key does not"):
+        check(narrow, session())
+    with pytest.raises(Forbidden, match="the scope of this key does not"):
+        check_project(narrow, ProjectId("vision"))
+    with pytest.raises(Forbidden, match=r"only its owner[^;]*$"):
+        check(replace(OTHER, role=Role.VIEWER, own_role=Role.USER), session())
+
+
+def test_the_bearer_of_a_narrow_key_keeps_the_role_of_the_user() -> None:
+    people = Identities()
+    people.put_user(User(id=UserId("olga"), role=Role.OPERATOR, created_us=1))
+    for scope in (KeyScope.SUBMIT, KeyScope.ADMIN):
+        name = KeyId(f"key_{scope}")
+        people.put_key(ApiKey(id=name, user=UserId("olga"), name="k", scope=scope, digest="", created_us=1))
+    narrow, wide = (people.bearer(KeyId(f"key_{scope}"), now_us=2) for scope in (KeyScope.SUBMIT, KeyScope.ADMIN))
+    assert narrow is not None
+    assert (narrow.role, narrow.own_role) == (Role.USER, Role.OPERATOR)
+    assert wide is not None
+    assert (wide.role, wide.own_role) == (Role.OPERATOR, None)
+
+
+def test_who_may_release_a_session_that_its_owner_holds_is_named() -> None:
+    member = replace(OTHER, projects=(ProjectId("default"),))
+    with pytest.raises(Forbidden, match="is held by ann; only ann and operators may release it"):
+        check_may_release(member, session(held_by=UserId("ann")), users={})
+    with pytest.raises(Forbidden, match="is held by olga; only an operator may release it"):
+        check_may_release(member, session(held_by=UserId("olga")), users={})

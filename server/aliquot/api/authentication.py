@@ -330,6 +330,7 @@ def caller_of(bearer: AuthenticatedCaller, *, request_id: str) -> Caller:
         user=bearer.user,
         request_id=request_id,
         role=bearer.role,
+        own_role=bearer.own_role,
         projects=bearer.projects,
         key_id=bearer.key_id,
         sign_in_id=bearer.sign_in_id,

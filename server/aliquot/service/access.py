@@ -1,7 +1,6 @@
 """Access control: what a caller may submit, change and see, by role, ownership and project membership; and trust, the
-isolation required between the jobs of different users on one server.
-
-Hidden fields are listed in `aliquot_schema.identity.access`.
+isolation required between the jobs of different users on one server. `aliquot_schema.identity.access` lists the hidden
+fields.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -65,19 +64,17 @@ def check_project(caller: Caller, project: ProjectId) -> None:
     if caller.role >= Role.OPERATOR or project == DEFAULT_PROJECT or project in caller.projects:
         return
     own = f"your projects are {', '.join(caller.projects)}" if caller.projects else "you have no project of your own"
-    raise Forbidden(f"project: {caller.user} is not a member of {project[:80]}; {own}. Ask an admin to be added")
+    advice = caller.scope_hint(Role.OPERATOR) or ". Ask an admin to be added"
+    raise Forbidden(f"project: {caller.user} is not a member of {project[:80]}; {own}{advice}")
 
 
 def check_may_change(caller: Caller, session: Session) -> None:
     """Users may change their own sessions, and those of projects that they are members of."""
-    is_own_or_member = caller.user == session.owner or session.project in caller.projects
-    if caller.role >= Role.OPERATOR:
-        return
-    if is_own_or_member:
+    if caller.role >= Role.OPERATOR or caller.user == session.owner or session.project in caller.projects:
         check_may_submit(caller)
         return
-    whose = f"{session_label(session)} belongs to {session.owner}"
-    raise Forbidden(f"{whose}; only its owner, members of its project and operators may change it")
+    whose, hint = f"{session_label(session)} belongs to {session.owner}", caller.scope_hint(Role.OPERATOR)
+    raise Forbidden(f"{whose}; only its owner, members of its project and operators may change it{hint}")
 
 
 def is_held_by_user(session: Session, *, users: Mapping[UserId, User]) -> bool:
@@ -89,10 +86,12 @@ def is_held_by_user(session: Session, *, users: Mapping[UserId, User]) -> bool:
 def check_may_release(caller: Caller, session: Session, *, users: Mapping[UserId, User]) -> None:
     """An owner may release their session, unless an operator or a rule holds it."""
     check_may_change(caller, session)
-    if caller.role >= Role.OPERATOR or session.held_by == caller.user:
+    is_by_user = is_held_by_user(session, users=users)
+    is_own_again = caller.user == session.owner and is_by_user
+    if caller.role >= Role.OPERATOR or session.held_by == caller.user or is_own_again:
         return
-    if caller.user != session.owner or not is_held_by_user(session, users=users):
-        raise Forbidden(f"{session.id} is held by {session.held_by}; only an operator may release it")
+    who = ", ".join(sorted({session.owner, str(session.held_by)})) + " and operators" if is_by_user else "an operator"
+    raise Forbidden(f"{session.id} is held by {session.held_by}; only {who} may release it")
 
 
 def check_priority(caller: Caller, level: Priority, policy: PolicyDocument) -> None:
@@ -171,8 +170,8 @@ def check_may_read_output(caller: Caller, session: Session) -> None:
         Forbidden.
     """
     if visibility_of(caller, owner=session.owner, project=session.project) is not Visibility.OWNER:
-        whose = f"{session_label(session)} belongs to {session.owner}"
-        raise Forbidden(f"{whose}; only its owner and admins may read its output")
+        whose, hint = f"{session_label(session)} belongs to {session.owner}", caller.scope_hint(Role.ADMIN)
+        raise Forbidden(f"{whose}; only its owner and admins may read its output{hint}")
 
 
 def check_runs(session: Session | SessionView) -> None:

@@ -278,8 +278,10 @@ class Bookings:
     def _changeable(self, draft: UnitOfWork, caller: Caller, name: str) -> Booking:
         booking = draft.find(Booking, name) or self._state.bookings.named(name, caller=caller)
         if booking is None:
-            several = "; if several people have one of that name, give its id" * (caller.role >= Role.OPERATOR)
-            raise NotFound(f"there is no booking {name[:80]}{several}", kind="booking", id=name[:80])
+            whose = f" of yours or of your projects{caller.scope_hint(Role.OPERATOR)}"
+            if caller.role >= Role.OPERATOR:
+                whose = "; if several people have one of that name, give its id"
+            raise NotFound(f"there is no booking {name[:80]}{whose}", kind="booking", id=name[:80])
         check_may_submit(caller)
         if caller.role < Role.OPERATOR and caller.user != booking.owner:
             raise Forbidden(f"{booking.name} belongs to {booking.owner}; only its owner and operators may change it")

@@ -88,7 +88,7 @@ class Accounts(Users):
             Forbidden: a user other than an admin asked for the keys of another user.
         """
         if caller.role < Role.ADMIN and user not in (None, caller.user):
-            raise Forbidden("only admins may list the keys of other users")
+            raise Forbidden(f"only admins may list the keys of other users{caller.scope_hint(Role.ADMIN)}")
         wanted = user if caller.role >= Role.ADMIN else caller.user
         people = self._state.people
         mine = (key for key in people.keys if wanted in (None, people.keys[key].user))

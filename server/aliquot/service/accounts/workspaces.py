@@ -154,7 +154,8 @@ class Workspaces:
         """
         if caller.user != session.owner and caller.role < Role.ADMIN:
             whose = f"{session_label(session)} belongs to {session.owner}"
-            raise Forbidden(f"{whose}; only its owner and admins may read its working directory")
+            hint = caller.scope_hint(Role.ADMIN)
+            raise Forbidden(f"{whose}; only its owner and admins may read its working directory{hint}")
         if session.workspace is None:
             return None
         return await self._read(WorkspaceUse(owner=UserId(session.owner), id=session.workspace))

@@ -5,6 +5,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from aliquot.service.access import check_role
 from aliquot.service.admin.policy import Policies, SchedulingPause
 from aliquot.service.agents.administration import AgentAdministration
 from aliquot.service.agents.doctor import Examination, Inspector
@@ -21,7 +22,7 @@ from aliquot.service.quotas import Quotas
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.errors import Forbidden, InvalidRequest
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.orchestration import Action, OperatingMode
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.views.server import DatabaseCopy
@@ -56,8 +57,7 @@ class Backups(OperatorCommands):
             InvalidRequest: the database is PostgreSQL.
             StoreUnavailable: the disk is full.
         """
-        if caller.role < Role.OPERATOR:
-            raise Forbidden("copying the database needs the role operator; ask an operator")
+        check_role(caller, Role.OPERATOR)
         if self._file is None:
             raise InvalidRequest(
                 "the database is PostgreSQL: offline commands can read it while servers run, without a copy", field=None

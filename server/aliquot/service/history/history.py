@@ -315,9 +315,8 @@ class History:
         if session is None:
             raise NotFound(f"there is no session {session_id[:80]}", kind="session", id=session_id[:80])
         if visibility_of(caller, owner=session.owner, project=session.project) < Visibility.MEMBER:
-            raise Forbidden(
-                f"{session_label(session)} belongs to {session.owner}; only members of its project may read its history"
-            )
+            whose, hint = f"{session_label(session)} belongs to {session.owner}", caller.scope_hint(Role.OPERATOR)
+            raise Forbidden(f"{whose}; only members of its project may read its history{hint}")
         return session
 
     async def _measured(self, held: Sequence[HeldAmount], grid: Grid) -> dict[AgentId, dict[str, Curves]]:

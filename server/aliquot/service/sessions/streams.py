@@ -123,8 +123,11 @@ class SessionStreams:
         if caller.user == session.owner:
             check_may_submit(caller)
         if not may_enter(caller, session.owner, session.project, is_shared=session.spec.shares_access):
+            hint = caller.scope_hint(Role.OPERATOR)
             text = f"{session_label(session)} belongs to {session.owner}; only its owner and operators may open its"
-            raise Forbidden(f"{text} terminals and ports, and members of its project if it was submitted with --shared")
+            raise Forbidden(
+                f"{text} terminals and ports, and members of its project if it was submitted with --shared{hint}"
+            )
         return session
 
     def _kernel(self, session: Session, rank: int) -> Kernel:

@@ -52,6 +52,8 @@ class AuthenticatedCaller(Struct, frozen=True, kw_only=True):
     user: UserId
     role: Role
     """The lower of the user's role and the highest role of the key's scope."""
+    own_role: Role | None = None
+    """The user's role, where it is higher than `role`; else None."""
     projects: tuple[ProjectId, ...] = ()
     key_id: KeyId | None = None
     """None = the server's own token."""
@@ -120,9 +122,11 @@ class Identities:
         user = None if key is None else self.users.get(key.user)
         if key is None or user is None or user.disabled or not holds(key, now_us=now_us):
             return None
+        role = min(user.role, ROLE_MAX[key.scope])
         return AuthenticatedCaller(
             user=user.id,
-            role=min(user.role, ROLE_MAX[key.scope]),
+            role=role,
+            own_role=user.role if role < user.role else None,
             projects=user.projects,
             key_id=key.id,
             expires_us=key.expires_us,
