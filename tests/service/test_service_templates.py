@@ -10,7 +10,7 @@ from aliquot.service.sessions.templates import Templates
 from aliquot.service.state.identities import Identities
 from aliquot.store.audit.log import redacted
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound
-from aliquot_schema.ids import ProjectId, UserId
+from aliquot_schema.ids import KeyId, ProjectId, UserId
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.views.templates import FIELDS_BYTES_MAX, TEMPLATES_MAX
 from service_bench import agent
@@ -152,3 +152,12 @@ async def test_the_audit_shows_personal_templates_only_to_admins_and_never_envir
     assert shown.pop(("", False)) == HIDDEN
     assert {text for text in shown.values()} == {'{"command":"python train.py","environment":"***"}'}
     assert len(shown) == 3
+
+
+async def test_the_audit_names_the_key_that_saved_and_deleted_a_template() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        made, bot = templates(on), replace(EVE, key_id=KeyId("key_bot"))
+        await made.save_template(bot, "default", "train", "{}")
+        await made.delete_template(bot, "default", "train")
+        events = await on.store.events_after(0, limit=100)
+    assert [event.actor for event in events if event.kind.startswith("action.template")] == ["eve/key_bot"] * 2

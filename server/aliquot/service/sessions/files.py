@@ -240,7 +240,7 @@ class SessionFiles:
         def record(draft: UnitOfWork) -> None:
             draft.put(Action(id=f"result/{caller.user}", facts=facts), "result_opened")
 
-        await self._journal.transact(record, actor=caller.user, request_id=RequestId(caller.request_id))
+        await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))
         self._recent[key] = now
         self._recent.move_to_end(key)
         if len(self._recent) > RECENT_MAX:

@@ -159,4 +159,4 @@ class SessionStreams:
         def record(draft: UnitOfWork) -> None:
             draft.put(Action(id=f"stream/{caller.user}", facts=facts), what)
 
-        await self._journal.transact(record, actor=caller.user, request_id=RequestId(caller.request_id))
+        await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))

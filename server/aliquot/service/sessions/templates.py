@@ -97,7 +97,7 @@ class Templates:
             saved = Action(id=place.action_id, facts=facts | {"saved_us": str(self._clock.now_us())})
             return draft.put(saved, "template_saved")
 
-        saved = await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        saved = await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
         return TemplateSaved(template=_view(saved), revision=self._state.revision)
 
     async def delete_template(self, caller: Caller, project: str, name: str) -> TemplateDeleted:
@@ -119,7 +119,7 @@ class Templates:
             _check_author(caller, known, place)
             draft.put(Action(id=place.action_id, facts={"project": project, "name": name}), "template_deleted")
 
-        await self._journal.transact(change, actor=caller.user, request_id=RequestId(caller.request_id))
+        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
         return TemplateDeleted(project=project, name=name, revision=self._state.revision)
 
     def _check(self, place: _TemplateLocation, fields: str) -> None:
