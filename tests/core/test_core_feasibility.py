@@ -204,6 +204,28 @@ def test_a_session_that_no_agent_in_service_can_run_says_what_is_missing(
     assert explain(verdict) == text
 
 
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        (
+            {"aliquot.images": "yes"},
+            "image: no registered agent can run container images; a node needs Podman, Docker or Apptainer for that",
+        ),
+        ({"aliquot.sandbox": "private"}, "sandbox: no registered agent has a sandbox"),
+        (
+            {"aliquot.sandbox": "private", "rack": "2"},
+            "labels: no registered agent has the label rack=2 and has a sandbox",
+        ),
+        ({"rack": "2", "room": "1"}, "labels: no registered agent has the labels rack=2, room=1"),
+    ],
+)
+def test_a_refusal_for_an_image_or_a_sandbox_does_not_speak_of_labels(labels: dict[str, str], text: str) -> None:
+    spec = SessionSpec(argv=("true",), slots=ResourceSlot.parse({"cuda.device": "1"}), labels=labels)
+    found = impossible(spec, TWO_NODES, Policy().allocation)
+    assert found is not None
+    assert found.message == text
+
+
 def test_a_request_for_slots_that_no_single_agent_has_is_impossible() -> None:
     agents = [on("x", gpus(1)), on("y", cores(range(2)))]
     refused = refusal({"cuda.device": "1", "cpu": "1"}, agents)

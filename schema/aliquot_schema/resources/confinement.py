@@ -1,5 +1,6 @@
 """Confinement: limits on processes and open files, sandbox profiles, and the mechanisms that enforce them."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -18,6 +19,16 @@ PROCESSES_MIN: Final = 8
 """A sandbox and a shell need some processes themselves."""
 OPEN_FILES_MIN: Final = 16
 LIMIT_MAX: Final = 1_000_000
+
+
+def labels_text(labels: Sequence[str]) -> str:
+    """What an agent with labels, as `name=value`, has and can do, like "has a sandbox and can run container images"."""
+    own = [one for one in labels if one.partition("=")[0] not in (IMAGES_LABEL, SANDBOX_LABEL)]
+    found = [f"has the {'label' if len(own) == 1 else 'labels'} {', '.join(own)}"] if own else []
+    names = {one.partition("=")[0] for one in labels}
+    found += ["has a sandbox"] if SANDBOX_LABEL in names else []
+    found += ["can run container images"] if IMAGES_LABEL in names else []
+    return " and ".join(found)
 
 
 def image_label(image: str) -> str:

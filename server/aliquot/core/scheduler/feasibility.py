@@ -25,6 +25,7 @@ from aliquot_schema.errors import (
 )
 from aliquot_schema.ids import AgentId, DeviceId, NaturalKey, NodeId, SlotName, natural_key
 from aliquot_schema.reasons import Evidence, Reason, Verdict
+from aliquot_schema.resources.confinement import IMAGES_LABEL, SANDBOX_LABEL, labels_text
 from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
 from aliquot_schema.resources.slots import MILLI, format_amount, is_accelerator, scale_of
 from aliquot_schema.sessions import SessionSpec, Topology
@@ -57,8 +58,7 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     if kernels_max >= wanted_kernels:
         return _apart_only(agents, spec, options) if spec.topology is Topology.REQUIRE else None
     if not agents:
-        wanted = ", ".join(f"{name}={value}" for name, value in sorted(spec.labels.items()))
-        return ImpossibleRequest(f"labels: no registered agent has {wanted}", slot="labels", requested=wanted, limit="")
+        return _without_labels(spec)
     if not kernels_max:
         refusals = [_refusal(agent.layout, request, options) for agent in agents]
         return _best_refusal([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
@@ -69,6 +69,16 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
         requested=str(wanted_kernels),
         limit=str(kernels_max),
     )
+
+
+def _without_labels(spec: SessionSpec) -> ImpossibleRequest:
+    wanted = [f"{name}={value}" for name, value in sorted(spec.labels.items())]
+    field = "labels"
+    if spec.labels.keys() <= {IMAGES_LABEL, SANDBOX_LABEL}:
+        field = "image" if IMAGES_LABEL in spec.labels else "sandbox"
+    needs = "; a node needs Podman, Docker or Apptainer for that" if IMAGES_LABEL in spec.labels else ""
+    text = f"{field}: no registered agent {labels_text(wanted)}{needs}"
+    return ImpossibleRequest(text, slot=field, requested=", ".join(wanted), limit="")
 
 
 def _stays(agent: AgentRow, *, limit_ms: int | None) -> bool:
