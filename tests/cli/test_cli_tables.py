@@ -217,7 +217,7 @@ def test_counts_of_one_are_singular(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_agent_whose_launches_are_paused_by_a_full_disk_says_so() -> None:
     shown = [filled(Agent, id=name, state="alive", schedulable=True) for name in ("gpu01", "gpu02")]
-    full = "the disk of agent gpu01: /data has 3 MiB free; 1 GiB must stay free"
+    full = "on agent gpu01, the disk of /data has 3 MiB free; 1 GiB must stay free"
     lines = agents_table(shown, shortages={"gpu01": full}).in_terminal(120)
     assert [line.split("  ")[0] for line in lines[1:]] == ["gpu01", "", "gpu02"]
     assert "alive, launches paused" in lines[1]

@@ -187,9 +187,9 @@ async def test_a_high_failure_rate_is_an_alert_above_a_minimum_number_of_session
 
 async def test_a_disk_that_is_low_is_an_alert() -> None:
     async with alert_pipeline(disk_low=replace(DEFAULTS[R.DISK_LOW], for_s=0)) as on:
-        on.stage.state.disk_space.server = "2 MiB are free"
+        on.stage.state.disk_space.agents[AgentId("a")] = "the disk of /data has 3 MiB free"
         assert await on.evaluate() == (1, 0)
-        assert open_alerts(on) == {"disk_low": "the server's disk: 2 MiB are free"}
+        assert open_alerts(on) == {"disk_low": "on agent a, the disk of /data has 3 MiB free"}
 
 
 async def test_a_change_of_leader_is_an_alert_that_closes_by_itself() -> None:

@@ -88,7 +88,7 @@ async def test_invalid_characters_in_notices_and_alerts_are_replaced() -> None:
         await on.evaluate(31)
         await on.deliver()
         (alert,) = on.stage.state.alert_index.alerts.values()
-        assert alert.words == "the server's disk: half \N{REPLACEMENT CHARACTER} and \N{REPLACEMENT CHARACTER}"
+        assert alert.words == "on the server, half \N{REPLACEMENT CHARACTER} and \N{REPLACEMENT CHARACTER}"
         ((words,),) = on.senders["owners"].texts
         assert words.startswith("one\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}two (ses_")
 

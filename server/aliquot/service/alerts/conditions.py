@@ -141,9 +141,9 @@ def high_failure_rate(state: State, rule: NoticeRule, now_us: int) -> Iterator[A
 def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
     """Nearly full disks of the server and of agents."""
     if state.disk_space.server is not None:
-        yield AlertCondition(subject="server", words=f"the server's disk: {state.disk_space.server}")
+        yield AlertCondition(subject="server", words=f"on the server, {state.disk_space.server}")
     for agent_id, shortage in sorted(state.disk_space.agents.items()):
-        yield AlertCondition(subject=agent_id, words=f"the disk of agent {agent_id}: {shortage}")
+        yield AlertCondition(subject=agent_id, words=f"on agent {agent_id}, {shortage}")
 
 
 def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
