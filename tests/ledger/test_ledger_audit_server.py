@@ -59,7 +59,7 @@ def test_the_audit_command_asks_a_running_server(named: bool, tmp_path: Path) ->
         wrong = _run("log", "--since", "yesterday", *place, code=2, **variables)
         assert "--since yesterday: give a time like 2026-03-01T12:00:00Z" in wrong.output
         in_use = _run("log", "--data-folder", str(tmp_path), code=2)
-        assert "While it runs, ask it (`aliquot audit log --server URL`)" in in_use.output
+        assert "To read this one meanwhile, use a copy made by `aliquot db copy`" in in_use.output
     read = json.loads(_run("log", "--people", "--json", "--data-folder", str(tmp_path)).stdout)
     assert taken["session_id"] in {change["entity_id"] for change in read}
 

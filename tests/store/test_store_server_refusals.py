@@ -73,7 +73,10 @@ async def test_a_database_that_cannot_be_used_is_left_as_it_is(
 async def test_a_second_server_on_one_file_ends_and_changes_nothing(server: OwnServer) -> None:
     path = server.data_folder / SQLITE_FILE
     before = digests(path.parent)
-    with held(path), pytest.raises(ServerFailed, match=rf"another server \(process {os.getpid()}\) uses it; stop that"):
+    with (
+        held(path),
+        pytest.raises(ServerFailed, match=rf"another server \(process {os.getpid()}\) uses it; stop that server first"),
+    ):
         await server.start()
     assert digests(path.parent) == before
 

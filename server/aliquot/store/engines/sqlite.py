@@ -45,8 +45,8 @@ class FileLock:
             os.close(descriptor)
             raise StoreUnavailable(
                 f"another server (process {holder or 'unknown'}) uses it; "
-                "stop that one, or start this one with a data folder of its own. "
-                "While it runs, ask it (`aliquot audit log --server URL`), or read a copy made by `aliquot db copy`"
+                "stop that server first, or use a data folder of its own for another one. "
+                "To read this one meanwhile, use a copy made by `aliquot db copy`"
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
