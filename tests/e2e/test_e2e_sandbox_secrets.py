@@ -80,7 +80,7 @@ async def test_a_secret_is_visible_only_to_its_job(two_gpus: OwnServer) -> None:
         assert holding(two_gpus.data_folder) == []
         keys = (two_gpus.data_folder / "server" / "secrets.key").read_text()
         said = await rotated(two_gpus.data_folder)
-        assert said.startswith("1 secrets are encrypted with a new key")
+        assert said.startswith("encrypted 1 secret with a new key")
         assert (two_gpus.data_folder / "server" / "secrets.key").read_text() != keys
         await two_gpus.start()
     async with two_gpus.client() as client:

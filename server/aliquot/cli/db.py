@@ -26,7 +26,7 @@ from aliquot.cli.archives import (
     settings_of,
     verified_archives,
 )
-from aliquot.cli.connection.output import print_result
+from aliquot.cli.connection.output import count_text, print_result
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def rotate_secrets(data_folder: Folder = None, database: DatabaseUrl = None, as_
         keys = SecretKeys(settings.secret_keys(settings.data_folder))
         work = partial(rotate, keys=keys, by=command_actor())
         count = with_database(work, data_folder=data_folder, database=database)
-    text = f"{count} secrets are encrypted with a new key, in {keys.path}"
+    text = f"encrypted {count_text(count, 'secret')} with a new key, in {keys.path}"
     print_result({"secrets": count, "path": str(keys.path)}, text=text, as_json=as_json)
 
 
@@ -336,7 +336,7 @@ def forget_secrets(
             typer.confirm(f"Permanently delete all secrets that no key in {keys.path} decrypts?", abort=True)
         work = partial(forget, keys=keys, by=command_actor())
         count = with_database(work, data_folder=data_folder, database=database)
-    text = f"deleted {count} secrets; their owners have to store them again"
+    text = f"deleted {count_text(count, 'secret')}; owners have to store theirs again"
     print_result({"secrets": count}, text=text, as_json=as_json)
 
 
