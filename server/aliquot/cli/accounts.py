@@ -15,6 +15,7 @@ from aliquot.cli.user_import import import_users
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aliquot.client import BlockingClient
     from aliquot.client.generated.accounts import ApiKey, User
     from aliquot.client.generated.results import UserChangeSuccess
 
@@ -242,7 +243,25 @@ def disable(
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         done = client.disable_user(DisableUserInput(name=name))
+        left = _sessions_left(client, done.user.name)
     _print_user(done.user, as_json=as_json)
+    if left:
+        print(f"aliquot: {left}", file=sys.stderr)
+
+
+def _sessions_left(client: "BlockingClient", name: str) -> str | None:
+    """What the sessions of a disabled user still do; None if all have ended."""
+    from aliquot.client.generated.enums import SessionState
+    from aliquot.client.generated.sessions import SessionFilter
+    from aliquot.client.sessions import ENDED
+
+    active = SessionFilter(owners=[name], states=[state for state in SessionState if state not in ENDED])
+    count = client.sessions(first=1, filter=active).total_count
+    if not count:
+        return None
+    verb = "has" if count == 1 else "have"
+    what = f"{count_text(count, 'session')} of {name} {verb} not ended, and waiting ones still start"
+    return f"{what}; `aliquot session list --owner {name}` lists them, `aliquot session cancel` ends them"
 
 
 def _print_account(done: "UserChangeSuccess") -> None:
