@@ -90,7 +90,8 @@ async def _keep(
             now = await renew()
         except (ClientFailure, AliquotError) as error:
             if time.monotonic() > until or (isinstance(error, Refused) and error.kind == "NotPlaced"):
-                raise LeaseLost(f"{held.job_id}: {error}") from error
+                why = error.answer.get("message", error) if isinstance(error, Refused) else error
+                raise LeaseLost(f"{held.job_id}: {why}") from error
             continue
         if now.session_id != held.session_id:
             raise LeaseLost(f"{held.job_id} expired, and was allocated again: {', '.join(now.gpu_ids)}")
