@@ -241,7 +241,6 @@ async def test_oversized_and_invalid_messages_close_the_stream(server: ApiServer
         "",
         "[]",
         "{",
-        "{}",
         '{"terminal": {"name": "../x"}}',
         '{"terminal": {"name": "x", "viewer": "a b"}}',
         '{"terminal": {"name": "x", "rows": 1000000}}',
