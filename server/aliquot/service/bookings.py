@@ -278,7 +278,7 @@ class Bookings:
     def _changeable(self, draft: UnitOfWork, caller: Caller, name: str) -> Booking:
         booking = draft.find(Booking, name) or self._state.bookings.named(name, caller=caller)
         if booking is None:
-            whose = f" of yours or of your projects{caller.scope_hint(Role.OPERATOR)}"
+            whose = " of yours or of your projects"
             if caller.role >= Role.OPERATOR:
                 whose = "; if several people have one of that name, give its id"
             raise NotFound(f"there is no booking {name[:80]}{whose}", kind="booking", id=name[:80])
