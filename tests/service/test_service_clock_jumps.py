@@ -1,13 +1,21 @@
 """A clock that jumps ahead: nothing expires before an operator could correct it."""
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aliquot.clock import SystemClock
 from aliquot.core.clock_correction import ClockCorrection
+from aliquot.execution.result_store import FolderStorage
+from aliquot.execution.workspace_store import StoredWorkspaces
+from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.retention import EVERY_S, LEAP_S, PATIENCE_S, ClockJumps, Periods, RetentionLoop
 from aliquot.service.state.state import State
+from workspace_parts import RULES
 
 DAY_S = 86_400.0
 
@@ -109,8 +117,8 @@ def test_a_new_leader_after_a_clock_jump_continues_once_the_clock_is_corrected()
     assert jumps.is_steady()
 
 
-async def wait_hours(clock: Hands, retaining: RetentionLoop, *, hours: int) -> None:
-    """Run the loop for this long, and stop it."""
+async def wait_hours(clock: Hands, run: Callable[[], Awaitable[None]], *, hours: int) -> None:
+    """Run a loop for this long, and stop it."""
 
     async def sleep(seconds: float) -> None:
         if clock.gone_s > 3600 * hours:
@@ -119,7 +127,7 @@ async def wait_hours(clock: Hands, retaining: RetentionLoop, *, hours: int) -> N
 
     clock.sleep = sleep  # type: ignore[method-assign]  # until then
     with pytest.raises(EndOfTest):
-        await retaining.run()
+        await run()
 
 
 class EndOfTest(BaseException):
@@ -136,6 +144,28 @@ async def test_retention_runs_again_a_day_after_a_clock_jump() -> None:
 
     retaining = Looking(None, memory=State(), clock=clock, periods=Periods())  # type: ignore[arg-type]  # not asked
     clock.wall_s += 1000 * DAY_S
-    await wait_hours(clock, retaining, hours=30)
+    await wait_hours(clock, retaining.run, hours=30)
     assert looked[0] >= PATIENCE_S
     assert looked[1] == looked[0] + EVERY_S
+
+
+@pytest.mark.anyio
+async def test_uploads_are_deleted_again_a_day_after_a_clock_jump(tmp_path: Path) -> None:
+    clock, looked = Hands(), list[float]()
+
+    class Looking(StoredWorkspaces):
+        def expire(self, kept_s: float, **_: Any) -> int:
+            looked.append(clock.gone_s)
+            return 0
+
+    uploads = Workspaces(
+        state=State(),
+        journal=None,  # type: ignore[arg-type]  # not asked
+        clock=clock,
+        store=Looking(FolderStorage(tmp_path)),
+        rules=RULES,
+    )
+    jumps = ClockJumps(clock)
+    clock.wall_s += 1000 * DAY_S
+    await wait_hours(clock, partial(uploads.run, jumps), hours=30)
+    assert looked[0] >= PATIENCE_S

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from aliquot.service.access import check_may_submit
 from aliquot.service.ports import ByteStream, Clock, Executor
+from aliquot.service.retention import ClockJumps
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -196,18 +197,22 @@ class Workspaces:
                 text = f"workspace {use.id} did not reach agent {agent_id}: {error or 'no answer in time'}"
                 raise Unavailable(text) from None
 
-    async def run(self) -> None:
-        """Delete expired workspaces, every hour, until canceled."""
+    async def run(self, jumps: ClockJumps) -> None:
+        """Delete expired workspaces, every hour except after a clock jump, until canceled."""
         while True:
             try:
-                count = await self._ask(self._store.expire, self._rules.kept_s, used=self._used())
-                if count:
-                    log.info("deleted %d workspaces: retention is over", count)
+                if jumps.is_steady():
+                    await self._expire()
             except Unavailable as error:
                 log.warning("expired workspaces cannot be deleted: %s", error.message)
             except Exception:
                 log.exception("expired workspaces cannot be deleted")
             await self._clock.sleep(SWEEP_S)
+
+    async def _expire(self) -> None:
+        count = await self._ask(self._store.expire, self._rules.kept_s, used=self._used())
+        if count:
+            log.info("deleted %d workspaces: retention is over", count)
 
     async def _finish(self, caller: Caller, workspace: Workspace) -> None:
         """Store a listing, after the upload is in the audit log if it is new."""
