@@ -182,6 +182,27 @@ async def test_a_canceled_task_frees_its_array_place_before_its_devices(place: P
     assert dict(outcome.granted_us) == starts_of(history)
 
 
+async def test_an_array_whose_last_task_starts_and_ends_between_two_passes_was_not_canceled(place: Place) -> None:
+    """Where its tasks start later, all of them still start."""
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=1, array="0-3")
+        await cluster.settle()
+        await cluster.advance(60)
+        await cluster.end()
+        await cluster.on.allocator.run_once()
+        await cluster.on.settle()
+        for _ in range(3):
+            await cluster.end()
+        await cluster.submit("bob", slots=[("cuda.device", "4")], cluster_size=1)
+        await cluster.settle()
+        history = await read(store.ledger)
+    assert [fact.withdrawal for fact in history.facts if fact.withdrawal] == []
+    [_, one_node] = backtest(history, [Variant(label="one node", without=(AgentId("a"), AgentId("b")))]).rows
+    assert one_node.sessions == 4
+    assert one_node.wait.max > 100
+
+
 async def test_a_backlog_peak_found_by_the_last_pass_affects_later_passes(place: Place) -> None:
     """Age counts little after the peak, so the short wide session stays ahead of the long one and nothing starts:
     no time is missing in the record."""

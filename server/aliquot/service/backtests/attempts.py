@@ -9,7 +9,7 @@ from aliquot.core.prediction import Workload
 from aliquot.core.simulation.recorded_history import AttemptEnd, HoldStep, RecordedAttempt, RecordedSession
 from aliquot.service.state.forecasts import ran_ms, workload_of
 from aliquot_schema.events import Event
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import PreemptionCause, Session
 from aliquot_schema.states import KernelState, SessionState
@@ -172,10 +172,18 @@ class AttemptLog:
         """Someone changed a waiting session."""
         self._known[name].amend()
 
-    def is_withdrawn(self, name: SessionId) -> bool:
-        """Whether a session that waits no longer has left the queue without a start."""
-        known = self._known[name]
-        return known.session.is_ended and len(known.holds) == known.joined_at
+    def is_withdrawn(self, row: PendingRow) -> bool:
+        """Whether a session that waits no longer has left the queue without a start; of an array, one of its tasks.
+
+        Args:
+            row: how it waited.
+        """
+        known = self._known[row.session_id]
+        if not known.session.is_ended:
+            return False
+        if row.tasks is not None:
+            return any(task_id(row.session_id, index=index) not in self._known for index in row.tasks)
+        return len(known.holds) == known.joined_at
 
     def look(self, running: Iterable[RunningRow], *, at_us: int) -> None:
         """Note which of the running sessions are leaving."""

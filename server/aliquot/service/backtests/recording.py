@@ -305,8 +305,8 @@ class HistoryRecorder:
             elif before is not row and not _is_same(before, row):
                 self._holds.amend(name)
                 self._facts.append(RecordedFact(at_us=at_us, amendment=row))
-        gone = [name for name in self._queue if name not in queue]
-        self._facts += [RecordedFact(at_us=at_us, withdrawal=name) for name in gone if self._holds.is_withdrawn(name)]
+        gone = [row for name, row in self._queue.items() if name not in queue and self._holds.is_withdrawn(row)]
+        self._facts += [RecordedFact(at_us=at_us, withdrawal=row.session_id) for row in gone]
         self._queue = queue
 
     def _decision_context(self, snapshot: Snapshot, *, before: DecisionContext | None) -> DecisionContext:
