@@ -1,6 +1,7 @@
 """Backtests of a recorded history: under the original policies every session starts as it did."""
 
 from contextlib import aclosing
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -259,6 +260,20 @@ async def submitted(cluster: RecordedCluster, **more: object) -> str:
     await cluster.settle()
     await cluster.advance(3600)
     return name
+
+
+async def test_progress_is_of_the_work_when_most_sessions_start_after_the_end_of_the_record(place: Place) -> None:
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        for _ in range(12):
+            await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=1)
+            await cluster.settle()
+        history = await read(store.ledger)
+    parts: list[float] = []
+    run_history(history, HistoryRunSettings(exact=True), on_progress=parts.append)
+    assert parts == sorted(parts)
+    steps = [later - earlier for earlier, later in pairwise([0.0, *parts])]
+    assert max(steps) < 0.2
 
 
 async def test_a_backtest_in_its_own_process_runs_beside_the_server(place: Place) -> None:

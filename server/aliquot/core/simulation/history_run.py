@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from operator import itemgetter
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,6 +24,7 @@ from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.prediction import Predictor, WaitingWorkloads
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.simulation.recorded_history import (
+    AFTER_US_MAX,
     WAKE_US_MAX,
     AttemptEnd,
     ClusterLoad,
@@ -41,10 +41,6 @@ from aliquot.core.simulation.recorded_history import (
 from aliquot_schema.ids import SessionId
 from aliquot_schema.states import SessionState
 
-AFTER_US_MAX: Final = 30 * 86_400 * 1_000_000
-"""The run ends this long after the record at the latest."""
-STEPS_PER_REPORT: Final = 50
-
 
 def run_history(
     history: RecordedHistory, settings: HistoryRunSettings, *, on_progress: Callable[[float], None] = lambda _: None
@@ -52,17 +48,12 @@ def run_history(
     """Run a history to its end.
 
     Args:
-        on_progress: called now and then with the part of the recorded time that has passed, 0 to 1.
+        on_progress: called after every pass with the part of the run that is done, 0 to 1.
     """
     run = _HistoryRun(history, settings)
-    span_us = max(history.until_us - history.begins_us, 1)
-    for number in count():
-        now_us = run.next_us()
-        if now_us is None or now_us > history.until_us + AFTER_US_MAX:
-            break
+    while (now_us := run.next_us()) is not None and now_us <= history.until_us + AFTER_US_MAX:
         run.step(now_us)
-        if number % STEPS_PER_REPORT == 0:
-            on_progress(min((now_us - history.begins_us) / span_us, 1.0))
+        on_progress(run.progress())
     on_progress(1.0)
     return run.outcome()
 
@@ -113,6 +104,7 @@ class _HistoryRun:
         self._assumed: set[SessionId] = set()
         self._learned: set[SessionId] = set()
         self._load = ClusterLoad()
+        self._done = 0  # of `history.work`, besides starts
         self._wake_us: int | None = None
         self._now_us = history.begins_us
         self._around = history.surroundings
@@ -158,6 +150,7 @@ class _HistoryRun:
         self._now_us = now_us
         while self._due and self._due[0][0] <= now_us:
             event = heappop(self._due)[3]
+            self._done += isinstance(event, RecordedFact)
             if not self._is_void(event):
                 self._process(event)
         self._wake_us = None
@@ -168,6 +161,10 @@ class _HistoryRun:
         load.held_milli.append(sum(holding.milli for holding in self._holdings.values()))
         load.capacity_milli.append(self._capacity)
         load.waiting.append(len(self._waiting))
+
+    def progress(self) -> float:
+        """The part that is done. Not of the recorded time: most of the work may be in one hour, or after its end."""
+        return min((self._done + len(self._granted)) / max(self._history.work, 1), 1.0)
 
     def outcome(self) -> HistoryOutcome:
         """What has happened."""
@@ -196,8 +193,7 @@ class _HistoryRun:
         for eviction in found.evictions:
             self._evict(eviction)
         for name in found.failures:
-            self._forget_waiting(name)
-            self._gone[name] = SessionState.FAILED
+            self._leave_unstarted(name, SessionState.FAILED)
         self._wake_us = found.wake_us
         # A server runs a pass right after one that changed something, and after one with outdated decisions.
         next_us = self._history.pass_after(self._now_us) if outdated or found.starts or found.evictions else None
@@ -217,8 +213,7 @@ class _HistoryRun:
                 self._join(row)
             case RecordedFact(withdrawal=str() as name):
                 if self._cluster.leave(name):
-                    self._forget_waiting(name)
-                    self._gone[name] = SessionState.CANCELED
+                    self._leave_unstarted(name, SessionState.CANCELED)
             case RecordedFact(amendment=PendingRow() as row):
                 self._amend(row)
             case RecordedFact(surroundings=DecisionContext() as around):
@@ -237,6 +232,11 @@ class _HistoryRun:
         self._tasks_left.setdefault(row.session_id, 1 if row.tasks is None else len(row.tasks))
         if row.workload is not None:
             self._workloads.join(row.workload)
+
+    def _leave_unstarted(self, name: SessionId, state: SessionState) -> None:
+        self._done += self._tasks_left.get(name, 0)
+        self._forget_waiting(name)
+        self._gone[name] = state
 
     def _forget_waiting(self, name: SessionId) -> None:
         row = self._waiting.pop(name)

@@ -22,6 +22,8 @@ from aliquot_schema.ids import NodeId, ProjectId, QuotaId, SessionId, UserId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
 
+AFTER_US_MAX: Final = 30 * 86_400 * 1_000_000
+"""A run ends this long after the record at the latest."""
 WAKE_US_MAX: Final = 1_000_000
 """A pass that is due by the clock alone is at the first recorded pass within this time, as servers wake up late."""
 
@@ -226,6 +228,12 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
             if session.submitted_us >= self.since_us and session.work_us is not None and not session.is_run_again
         ]
         return tuple(sorted(found, key=lambda session: (session.submitted_us, session.name)))
+
+    @cached_property
+    def work(self) -> int:
+        """A measure of the work of a run: facts, and sessions and tasks that start or leave the queue."""
+        rows = [*self.snapshot.queue, *(fact.arrival for fact in self.facts if fact.arrival is not None)]
+        return len(self.facts) + sum(1 if row.tasks is None else len(row.tasks) for row in rows)
 
     @cached_property
     def is_plain(self) -> bool:

@@ -41,6 +41,8 @@ BEFORE: Final = "present policy"
 AFTER: Final = "proposed policy"
 STEP_FIRST: Final = 4.0
 STEP_LAST: Final = 1.25
+RUNS_BESIDE: Final = 3
+"""Runs beside those that are tried: of the present policy on each part, and of the best one on the later part."""
 SESSIONS_MIN: Final = 20
 """Sessions in each part of the history, at least."""
 SLACK_S: Final = 60.0
@@ -96,9 +98,7 @@ def tune(
             )
     search = _Search(first, task, on_progress=on_progress)
     best = search.run()
-    done = search.tried + 2
-    outcomes = [_outcome(later, task.document, weights) for weights in (task.document.weights, best)]
-    on_progress(done / (task.tries + 2))
+    outcomes = [search.outcome(later, weights) for weights in (task.document.weights, best)]
     before, after = rows_of(later, ((BEFORE, outcomes[0]), (AFTER, outcomes[1])))
     changes = tuple(_changes(task.document.weights, best))
     is_better, verdict = _judged(before, after, changes)
@@ -157,7 +157,8 @@ class _Search:
         self._task = task
         self._on_progress = on_progress
         self._seen: set[Weights] = {task.document.weights}
-        self._base = _outcome(history, task.document, task.document.weights)
+        self._runs = 0
+        self._base = self.outcome(history, task.document.weights)
         [row] = rows_of(history, ((BEFORE, self._base),))
         self.rows: tuple[BacktestRow, ...] = (row, row)
         """Before and after, on the part that is searched."""
@@ -180,11 +181,21 @@ class _Search:
                 step **= 0.5
         return best
 
+    def outcome(self, history: RecordedHistory, weights: Weights) -> HistoryOutcome:
+        """A run under other weights. The policy's version differs from all recorded ones, so that nothing cached is
+        taken for its own."""
+        done, document = self._runs, self._task.document
+        self._runs += 1
+        return run_history(
+            history,
+            HistoryRunSettings(policy=Policy.of(replace(document, weights=weights, version=document.version + 1))),
+            on_progress=lambda part: self._on_progress((done + part) / (self._task.tries + RUNS_BESIDE)),
+        )
+
     def _row(self, weights: Weights) -> BacktestRow:
         self._seen.add(weights)
         self.tried += 1
-        self._on_progress(self.tried / (self._task.tries + 2))
-        outcome = _outcome(self._history, self._task.document, weights)
+        outcome = self.outcome(self._history, weights)
         return rows_of(self._history, ((BEFORE, self._base), (AFTER, outcome)))[1]
 
     def _steps(self, weights: Weights, step: float) -> Iterator[Weights]:
@@ -209,12 +220,6 @@ def _moved(value: int, factor: float, least: int, most: int) -> int:
     if moved == value:
         moved += 1 if factor > 1 else -1
     return min(max(moved, least), most)
-
-
-def _outcome(history: RecordedHistory, document: PolicyDocument, weights: Weights) -> HistoryOutcome:
-    """A run under a policy; its version differs from all recorded ones, so that nothing cached is taken for its own."""
-    policy = Policy.of(replace(document, weights=weights, version=document.version + 1))
-    return run_history(history, HistoryRunSettings(policy=policy))
 
 
 def _changes(before: Weights, after: Weights) -> Iterator[TuningChange]:

@@ -92,7 +92,9 @@ async def _record(
     reader: HistoryReader, key: PassKey, *, since_us: int, until_us: int, on_progress: Callable[[float], None]
 ) -> RecordedHistory:
     recorder: HistoryRecorder | None = None
-    async for entry in _until(reader, key, until_us):
+    newest = await reader.last(1)
+    last = await reader.first_at(until_us + 1) or newest[-1]
+    async for entry in _until(reader, key, until_us, last=last):
         if recorder is None:
             past = await reader.ended_before(entry.now_us, limit=LESSONS_MAX)
             assert entry.checkpoint is not None, "the first entry has a checkpoint"
@@ -100,16 +102,15 @@ async def _record(
             recorder = HistoryRecorder(_with_commands(entry, commands), past=past)
             continue
         recorder.follow(entry, await events_between(reader, after=recorder.revision, until=entry.revision))
-        on_progress(min(max(entry.now_us - recorder.begins_us, 0) / max(until_us - recorder.begins_us, 1), 1.0))
+        on_progress(min((entry.number - key.number) / max(last.number - key.number, 1), 1.0))
     if recorder is None:
         raise NotFound("no scheduling pass of this time is recorded; choose another time", kind="pass", id="")
     await _follow_rest(reader, recorder, until_us=until_us)
     return recorder.history(since_us=since_us, until_us=until_us)
 
 
-async def _until(reader: HistoryReader, key: PassKey, until_us: int) -> AsyncIterator[PassEntry]:
-    newest = await reader.last(1)
-    async for entry in entries_of(reader, first=key.number, last=newest[-1].number):
+async def _until(reader: HistoryReader, key: PassKey, until_us: int, *, last: PassKey) -> AsyncIterator[PassEntry]:
+    async for entry in entries_of(reader, first=key.number, last=last.number):
         if entry.now_us > until_us:
             return
         yield entry
