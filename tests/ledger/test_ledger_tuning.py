@@ -76,7 +76,10 @@ async def test_a_record_shorter_than_the_requested_time_is_split_by_its_own_leng
     runner = ProcessBacktests(database_url="", data_folder=place.folder)
     async with recorded_cluster(place, seed=3) as (cluster, _):
         _, end_us = await lived(cluster)
-        order = BacktestOrder(since_us=-100 * end_us, until_us=end_us, tuning=TuningOrder(document=PRESENT, tries=1))
+        idle_us = 100 * end_us  # nothing was submitted any more
+        order = BacktestOrder(
+            since_us=-100 * end_us, until_us=end_us + idle_us, tuning=TuningOrder(document=PRESENT, tries=1)
+        )
         async with aclosing(runner.run(order)) as news:  # type: ignore[type-var]  # an async generator
             heard = [one async for one in news]
         found = heard[-1].tuning

@@ -22,6 +22,7 @@ from sqlalchemy import Connection
 
 from aliquot.core.model.policy import Policy
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.ledger.entries import PassKey
 from aliquot.store.engines.sqlite import connect_reader
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.mapping import ENCODER, decoder
@@ -160,11 +161,16 @@ async def _times_us(order: BacktestOrder, ledger: DatabaseLedger) -> Sequence[in
         return order.since_us, order.until_us
     split_us = order.tuning.split_us
     if split_us is None:
-        key = await ledger.first_at(order.since_us)
-        found = () if key is None else await ledger.entries(first=key.number, last=key.number, limit=1)
-        begins_us = min((entry.now_us for entry in found), default=order.since_us)
-        split_us = begins_us + max(order.until_us - begins_us, 0) * 2 // 3
+        begins_us = await _time_us(ledger, await ledger.first_at(order.since_us), unknown_us=order.since_us)
+        newest = next(iter(await ledger.last(1)), None)
+        ends_us = min(await _time_us(ledger, newest, unknown_us=order.until_us), order.until_us)
+        split_us = begins_us + max(ends_us - begins_us, 0) * 2 // 3
     return order.since_us, split_us, order.until_us
+
+
+async def _time_us(ledger: DatabaseLedger, key: PassKey | None, *, unknown_us: int) -> int:
+    found = () if key is None else await ledger.entries(first=key.number, last=key.number, limit=1)
+    return min((entry.now_us for entry in found), default=unknown_us)
 
 
 def _tell_reading(progress: "Progress", before: float, part: float, read: float) -> None:
