@@ -1,5 +1,6 @@
 """A server whose disk fills up: launches stop before commits fail; both resume when there is space."""
 
+import asyncio
 import json
 import urllib.request
 from collections.abc import AsyncIterator
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer, ServerFailed
 from aliquot.client import Client, ClientFailure
@@ -50,6 +53,10 @@ async def test_below_the_free_space_floor_submissions_are_accepted_and_nothing_i
         ballast = fill(server.data_folder, leaving=32 * MIB)
         await until_warned(server, warned=True)
         assert "must stay free" in ready(server)["details"][0]["message"]
+        asking = ("--server", server.url, "--token-file", str(server.data_folder / "token"))
+        done = await asyncio.to_thread(CliRunner().invoke, main, ["doctor", *asking])
+        assert (done.exit_code, "must stay free" in done.output) == (1, True)
+        assert "1 agent examined, 0 differences, 2 problems of the server" in done.output
         waiting = await submit(client, "true", ONE)
 
         async def explained() -> bool:

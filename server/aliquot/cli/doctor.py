@@ -1,36 +1,58 @@
-"""`aliquot doctor`: differences between store, agents and devices; `aliquot health`: readiness for health checks."""
+"""`aliquot doctor`: problems of the server, and differences between store, agents and devices; `aliquot health`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from aliquot.cli.connection.output import moment, print_json, printable
-from aliquot.cli.connection.server import FAILED, UNREACHABLE, AsJson, AtServer, InCluster, TokenFile, connected, fail
+from aliquot.cli.connection.output import count_text, moment, print_json, printable
+from aliquot.cli.connection.server import (
+    FAILED,
+    UNREACHABLE,
+    AsJson,
+    AtServer,
+    InCluster,
+    TokenFile,
+    fail,
+    failures_shown,
+)
 from aliquot.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aliquot.client.endpoints import HealthProblem
     from aliquot.client.generated.operations import Examination
 
 
 def doctor(
     cluster: InCluster = None, server: AtServer = None, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """Query all agents and print differences between them and the store. Nothing is changed.
+    """Print problems of the server, and query all agents and print differences between them and the store.
 
-    The exit code is 1 if there are differences.
+    Nothing is changed. The exit code is 1 if there are problems or differences.
     """
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        found = client.doctor()
+    with failures_shown():
+        import msgspec
+
+        from aliquot.client import BlockingClient, find_place
+        from aliquot.client.endpoints import readiness
+
+        place = find_place(cluster=cluster, server=server, token_file=token_file)
+        with BlockingClient.at(place) as client:
+            found = client.doctor()
+        problems = readiness(place.url, ca_file=place.ca_file, token=place.token).details
     if as_json:
-        print_json(found)
+        print_json({**msgspec.to_builtins(found), "problems": problems})
     else:
-        _print(found)
-    if found.differences:
+        _print(found, problems)
+    if found.differences or problems:
         raise typer.Exit(FAILED)
 
 
-def _print(found: "Examination") -> None:
+def _print(found: "Examination", problems: "Sequence[HealthProblem]") -> None:
+    for problem in problems:
+        print(printable(f"{problem.code}  {problem.message}"))
     for one in found.differences:
         since = f"since {moment(one.since)}" if one.since else "first seen now"
         print(printable(f"{one.kind}  {one.subject}  on {one.agent_id}, {since}: {one.evidence}"))
@@ -40,7 +62,8 @@ def _print(found: "Examination") -> None:
         print(f"unreachable, not examined: {', '.join(found.silent)}")
     agents, count = len(found.asked), len(found.differences)
     examined = f"{agents} agent{'' if agents == 1 else 's'} examined"
-    print(f"{examined}, {count} difference{'' if count == 1 else 's'}")
+    more = f", {count_text(len(problems), 'problem')} of the server" if problems else ""
+    print(f"{examined}, {count} difference{'' if count == 1 else 's'}{more}")
 
 
 TIMEOUT_S: Final = 4.0

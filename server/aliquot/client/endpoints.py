@@ -17,6 +17,13 @@ T = TypeVar("T")
 LOGIN_S_MAX = 10.0
 
 
+class HealthProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem of a server."""
+
+    code: str
+    message: str
+
+
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `/readyz`."""
 
@@ -25,6 +32,8 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     """Codes of the reasons why it cannot serve."""
     warnings: tuple[str, ...]
     """Codes of problems that do not keep it from serving."""
+    details: tuple[HealthProblem, ...] = ()
+    """All of them with their texts, for callers with a token."""
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -35,13 +44,16 @@ class _LoginCode(msgspec.Struct, frozen=True):
     path: str
 
 
-def readiness(url: str, *, ca_file: Path | None = None, timeout_s: float = 5.0) -> Readiness:
-    """Query `/readyz`, without a token.
+def readiness(url: str, *, ca_file: Path | None = None, token: str | None = None, timeout_s: float = 5.0) -> Readiness:
+    """Query `/readyz`.
 
+    Args:
+        token: None = without the details.
     Raises:
         ServerUnreachable, UnexpectedAnswer, NoPlace: as for `Client`.
     """
-    return _decoded(_answer("GET", url, "/readyz", ca_file=ca_file, timeout_s=timeout_s), Readiness)
+    headers = None if token is None else {"authorization": f"Bearer {token}"}
+    return _decoded(_answer("GET", url, "/readyz", ca_file=ca_file, timeout_s=timeout_s, headers=headers), Readiness)
 
 
 def login_address(place: Place) -> str:
