@@ -1,13 +1,18 @@
 """Access to the metrics by key and by setting, and the server's health conditions."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-from aliquot.app.health import conditions_of, metrics_token
+from aliquot.app.health import CertificateExpiry, conditions_of, metrics_token
 from aliquot.app.running import Running, WatchedDatabase
 from aliquot.errors import ConfigurationError
 from aliquot.service.leadership.ports import LeadershipStatus, ServerRole
@@ -131,3 +136,39 @@ def test_conditions_that_do_not_prevent_serving_are_warnings() -> None:
     assert patient.codes() == [("leader_unknown", False), ("agent_disk_low", False)]
     patient.space.server = "the disk of /y is full"
     assert patient.codes() == [("leader_unknown", False), ("disk_low", False), ("agent_disk_low", False)]
+
+
+@pytest.mark.parametrize(
+    ("days", "left_days", "words"),
+    [
+        (365, 15, None),
+        (365, 13, "expires on"),
+        (365, -1, "expired on"),
+        (5, 4, None),
+        (5, 0.5, "expires on"),
+    ],
+)
+def test_a_certificate_is_warned_about_before_it_expires(
+    tmp_path: Path, days: float, left_days: float, words: str | None
+) -> None:
+    file, ends = tmp_path / "server.pem", datetime(2030, 1, 1, tzinfo=UTC)
+    expiry = CertificateExpiry(file, wall_us=lambda: round((ends - timedelta(days=left_days)).timestamp() * 1e6))
+    assert expiry.warning() is None, "it is not there yet"
+    file.write_bytes(certificate_until(ends, days=days))
+    found = expiry.warning()
+    assert (found is None) == (words is None)
+    assert words is None or f"{words} 2030-01-01 at 00:00 UTC" in str(found)
+
+
+def certificate_until(ends: datetime, *, days: float) -> bytes:
+    """A certificate that signs itself, in PEM."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    made = x509.CertificateBuilder(
+        issuer_name=name,
+        subject_name=name,
+        public_key=key.public_key(),
+        serial_number=1,
+        not_valid_before=ends - timedelta(days=days),
+        not_valid_after=ends,
+    )
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

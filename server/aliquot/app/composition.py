@@ -22,7 +22,7 @@ from aliquot.api.metrics.exposition import MetricsSources
 from aliquot.app.agents import AgentPlan, agent_side, agents_of, own_disk, token_file_of
 from aliquot.app.demo import begin_demo, demo_kept
 from aliquot.app.features import agent_keys_told, outfit_of
-from aliquot.app.health import conditions_of, metrics_token, watched
+from aliquot.app.health import CertificateExpiry, conditions_of, metrics_token, watched
 from aliquot.app.identity import identity_provider, make_folders, mark_kept, read_token
 from aliquot.app.running import Running
 from aliquot.app.server import ServerPlan, open_server
@@ -118,6 +118,7 @@ def make_app(
 ) -> Starlette:
     """The HTTP application of a server."""
     open_connections = OpenConnections(auth)
+    certificate = CertificateExpiry(settings.tls_certificate, wall_us=running.cases.clock.wall_us)
     running.cases.journal.subscribe(open_connections.note, to=(Entity.USER, Entity.KEY))
     return create_app(
         ApiDependencies(
@@ -135,7 +136,7 @@ def make_app(
             allowed_hosts=settings.names,
             limits=_limits(settings),
             allowed_origins=settings.allowed_origins,
-            conditions=lambda: conditions_of(running, lag),
+            conditions=lambda: conditions_of(running, lag, certificate),
             metrics=MetricsSources(
                 state=running.cases.state,
                 measures=running.cases.measures,

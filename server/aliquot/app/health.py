@@ -1,8 +1,13 @@
 """Health of a server: loops that measure event-loop lag, database and queue, and the conditions they find."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
 
 from aliquot.api.authentication import TOKEN_CHARS_MIN
 from aliquot.app.running import Running
@@ -18,6 +23,48 @@ from aliquot.service.metrics.health import (
     watch_database,
 )
 from aliquot.settings import Settings
+
+EXPIRY_WARNING_MAX: Final = timedelta(days=14)
+EXPIRY_WARNING_PART: Final = 5
+"""Short-lived certificates are warned about in the last fifth of their lifetime."""
+
+
+class CertificateExpiry:
+    """Tells when the server's TLS certificate is about to expire. The file is read again when it has changed."""
+
+    def __init__(self, path: Path | None, *, wall_us: Callable[[], int]) -> None:
+        """
+        Args:
+            path: PEM, the server's own certificate first; None = plain HTTP.
+            wall_us: the present time.
+        """
+        self._path = path
+        self._wall_us = wall_us
+        self._seen: tuple[int, int] | None = None
+        self._span: tuple[datetime, datetime] | None = None
+
+    def warning(self) -> str | None:
+        """A sentence in the last 14 days, or the last fifth of a shorter lifetime; None before that."""
+        span = self._valid()
+        if self._path is None or span is None:
+            return None
+        (begins, ends), now = span, datetime.fromtimestamp(self._wall_us() / 1e6, UTC)
+        if ends - now > min(EXPIRY_WARNING_MAX, (ends - begins) / EXPIRY_WARNING_PART):
+            return None
+        verb = "expires" if ends > now else "expired"
+        return f"the TLS certificate {self._path} {verb} on {ends:%Y-%m-%d at %H:%M} UTC; renew it, and put it there"
+
+    def _valid(self) -> tuple[datetime, datetime] | None:
+        if self._path is None:
+            return None
+        try:
+            found = self._path.stat()
+            if self._seen != (stamp := (found.st_ino, found.st_mtime_ns)):
+                own = x509.load_pem_x509_certificate(self._path.read_bytes())
+                self._seen, self._span = stamp, (own.not_valid_before_utc, own.not_valid_after_utc)
+        except (OSError, ValueError):  # in the middle of a replacement; the listener logs what it cannot use
+            pass
+        return self._span
 
 
 @asynccontextmanager
@@ -44,7 +91,9 @@ async def watched(running: Running, settings: Settings) -> AsyncIterator[tuple[L
                 await loop
 
 
-def conditions_of(running: Running, lag: LoopLag) -> tuple[HealthCondition, ...]:
+def conditions_of(
+    running: Running, lag: LoopLag, certificate: CertificateExpiry | None = None
+) -> tuple[HealthCondition, ...]:
     """Present health conditions of a server, fatal ones first."""
     found = [*_fatal(running, lag)]
     standing, space = running.standing(), running.cases.state.disk_space
@@ -56,6 +105,8 @@ def conditions_of(running: Running, lag: LoopLag) -> tuple[HealthCondition, ...]
         found.append(HealthCondition(code=code, message=words, is_fatal=False))
     if (fault := running.cases.history.fault) is not None:
         found.append(HealthCondition(code="history_impaired", message=fault, is_fatal=False))
+    if certificate is not None and (expiry := certificate.warning()) is not None:
+        found.append(HealthCondition(code="certificate_expiring", message=expiry, is_fatal=False))
     return tuple(found)
 
 
