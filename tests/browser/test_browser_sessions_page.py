@@ -9,6 +9,7 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.client.generated.inputs import CancelSessionInput
 from browser_tab import NEEDS_AXE, signed_in
 from e2e_sessions import submit, until_state
 
@@ -71,6 +72,8 @@ async def test_a_running_session_shows_its_gpus(browser: Browser, demo: OwnServe
 @NEEDS_AXE
 async def test_several_sessions_can_be_held_and_canceled_together(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
+        busy = await submit(client, "sleep 600", {"cuda.device": "1"})
+        await until_state(client, busy, "running")
         ids = [await submit(client, "true", {"cuda.device": "8"}, cluster_size=2, name=f"bulk-{n}") for n in range(3)]
         page = await tab.open("/sessions?q=bulk-")
         await expect(page.locator(".queue tbody tr")).to_have_count(3)
@@ -90,7 +93,8 @@ async def test_several_sessions_can_be_held_and_canceled_together(browser: Brows
         await page.get_by_role("button", name="Cancel the sessions").press("Enter")
         await expect(page.get_by_text("Canceled: 3 sessions.")).to_be_visible()
         await expect(page.get_by_role("main")).to_be_focused()
-        for session_id in ids:
+        await client.cancel_session(CancelSessionInput(id=busy))
+        for session_id in (*ids, busy):
             await until_state(client, session_id, "canceled")
 
 
