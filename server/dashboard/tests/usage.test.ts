@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import * as holdings from "../src/usage/holdings";
 import { csvOf, waitQuantile, waitsOf } from "../src/usage/figures";
 import { timesOf } from "../src/history/course";
-import { periodOf, rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
+import { faultOf, periodOf, rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
 
 const HISTORY: holdings.UsageHistory = {
   started_at: "1970-01-01T01:00:00Z",
@@ -87,6 +87,18 @@ test("CSV cells are quoted where needed, and formulas are escaped", () => {
 
 test("an address without a valid range shows a day", () => {
   expect(["week", "decade", "toString", null].map(rangeOf)).toEqual(["week", "day", "day", "day"]);
+});
+
+test("an address whose period is not shown says why", () => {
+  const now = Date.parse("2026-05-02T12:34:00Z");
+  const of = (search: string) => faultOf(new URLSearchParams(search), now);
+  expect(of("range=hour")).toBeNull();
+  expect(of("from=2026-05-01T00:10:00Z&to=2026-06-02T00:00:00Z")).toBeNull();
+  expect(of("from=2027-05-01&to=2027-05-08")).toBe(
+    "The period in the address begins in the future: the last 24 h are shown.",
+  );
+  expect(of("range=week&from=2026-05-02&to=2026-05-01")).toMatch(/^The address needs .*: the last 7 d are shown\.$/);
+  expect(of("from=yesterday")).not.toBeNull();
 });
 
 test("the period in an address", () => {

@@ -9,7 +9,7 @@ import { loadFinished, loadUsageHistory } from "./loading";
 import { OverTime } from "./OverTime";
 import { PeriodPicker } from "./PeriodPicker";
 import { QueuePlots } from "./QueuePlots";
-import { periodOf } from "./ranges";
+import { faultOf, periodOf } from "./ranges";
 import { Standing } from "./Standing";
 import { Statements } from "./Statements";
 import { Waits } from "./Waits";
@@ -32,6 +32,7 @@ export default function UsagePage() {
   const queue = useLive(() => loadQueueHistory(periodOf(search, Date.now())), key, { everyMs: EVERY_MS });
   const past = useLive(loadFinished, "finished", { everyMs: EVERY_MS });
   const period = periodOf(search, Date.now());
+  const fault = faultOf(search, Date.now());
   const set = (part: Readonly<Record<string, string>>, dropped: readonly string[] = []) =>
     setSearch((old) => {
       const next = new URLSearchParams(old);
@@ -49,6 +50,7 @@ export default function UsagePage() {
         <PeriodPicker period={period} onRange={(range) => set({ range }, ["from", "to"])} onSpan={span} />
         <Segments label="Group by" value={by} options={BY} onChange={(next) => set({ by: next })} />
       </div>
+      {fault ? <p className="wrong">{fault}</p> : null}
       <OverTime live={usage} by={by} period={period} onZoom={zoom} />
       <QueuePlots live={queue} period={period} onZoom={zoom} />
       <div className="session-parts">

@@ -47,6 +47,18 @@ export function periodOf(search: URLSearchParams, nowMs: number): Period {
   return { id: range, since: sinceOf(range, nowMs), until: null, stepS, points: s / stepS, each };
 }
 
+/** Why the page does not show the `from` and `to` of an address, which may be typed; null = it does. */
+export function faultOf(search: URLSearchParams, nowMs: number): string | null {
+  if (!search.has("from") && !search.has("to")) return null;
+  const period = periodOf(search, nowMs);
+  if (period.id === "custom") return null;
+  const isFuture = Date.parse(search.get("from") ?? "") >= nowMs;
+  const why = isFuture
+    ? "The period in the address begins in the future"
+    : "The address needs from and a later to, like from=2027-05-01&to=2027-05-08";
+  return `${why}: the last ${RANGES[period.id].text} are shown.`;
+}
+
 const STEPS_S = [1, 5, 15, 30, 60, 180, 360, 720, 1440].map((minutes) => minutes * MINUTE_S);
 const POINTS_WANTED = 40;
 
