@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-
 from aliquot.api.authentication import TOKEN_CHARS_MIN
 from aliquot.app.running import Running
 from aliquot.clock import SystemClock
@@ -57,6 +55,8 @@ class CertificateExpiry:
     def _valid(self) -> tuple[datetime, datetime] | None:
         if self._path is None:
             return None
+        from cryptography import x509
+
         try:
             found = self._path.stat()
             if self._seen != (stamp := (found.st_ino, found.st_mtime_ns)):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from aliquot.service.accounts.secrets import SecretCleanup
@@ -64,7 +63,7 @@ class LeaderTerm:
             check_disk: checks the disks of this server: returns a message when space is short. May block.
         """
         state, journal, clock, epoch = cases.state, cases.journal, cases.clock, beginning.epoch
-        self._state, self._journal, self._clock = state, journal, clock
+        self._state, self._journal, self._clock, self._workspaces = state, journal, clock, cases.workspaces
         subscribed = len(journal.subscriptions)
         _clear_readings(state)
         self._dispatch = _dispatch(cases, executor, epoch=epoch, grace_ms=grace_ms)
@@ -72,8 +71,7 @@ class LeaderTerm:
         self.allocator = _allocator(cases, beginning, self.recording, launch=self._dispatch.launch)
         _subscribe(cases, self.recording, self._dispatch)
         self.keeper = ClockKeeper(state=state, journal=journal, clock=clock)
-        jumps = ClockJumps(clock, known_us=beginning.last_at_us, correction=state.clock_correction)
-        self._workspaces = None if cases.workspaces is None else partial(cases.workspaces.run, jumps)
+        self._jumps = jumps = ClockJumps(clock, known_us=beginning.last_at_us, correction=state.clock_correction)
         self._history = HistoryRecording(cases.history, state=state, journal=journal, clock=clock, jumps=jumps)
         self._clearing = SecretCleanup(cases.secrets, state=state, clock=clock, jumps=jumps)
         self._messages = AgentMessages(
@@ -131,7 +129,7 @@ class LeaderTerm:
             idle = IdleProcess(state=self._state, journal=self._journal, clock=self._clock, wake=wake)
             loops.create_task(idle.run(), name="idle sessions")
             if self._workspaces is not None:
-                loops.create_task(self._workspaces(), name="workspaces")
+                loops.create_task(self._workspaces.run(self._jumps), name="workspaces")
             trial = PolicyTrial(state=self._state, journal=self._journal, clock=self._clock)
             loops.create_task(trial.run(), name="policy trial")
 
