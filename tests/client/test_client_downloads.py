@@ -7,8 +7,9 @@ import httpx
 import msgspec
 import pytest
 
+from aliquot.client import files as transfers
 from aliquot.client.errors import Refused, ServerUnreachable
-from aliquot.client.files import ATTEMPTS, TURN_S_MAX, ResultCalls
+from aliquot.client.files import TURN_S_MAX, ResultCalls
 from aliquot.client.workspaces import WorkspaceCalls
 from aliquot_schema.cluster.workspaces import WorkspaceUpload
 
@@ -54,16 +55,19 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-async def test_an_interrupted_download_resumes_after_a_download_with_a_similar_name(tmp_path: Path) -> None:
+async def test_an_interrupted_download_resumes_after_a_download_with_a_similar_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfers, "RETRY_S", 0.0)
     files = Files()
     files.is_broken = True
     with pytest.raises(ServerUnreachable):
         await files.download("ses_1", "a.txt", tmp_path / "a.txt")
-    assert len(files.ranges) == ATTEMPTS
+    assert (tried := len(files.ranges)) > 1
     files.is_broken = False
     await files.download("ses_1", "a", tmp_path / "a")
     await files.download("ses_1", "a.txt", tmp_path / "a.txt")
-    assert files.ranges[ATTEMPTS:] == [("a", None), ("a.txt", f"bytes={HALF}-")]
+    assert files.ranges[tried:] == [("a", None), ("a.txt", f"bytes={HALF}-")]
     assert contents(tmp_path) == {"a": CONTENT, "a.txt": CONTENT}
 
 
@@ -120,3 +124,33 @@ async def test_a_transfer_does_not_wait_for_ever(tmp_path: Path, waits: list[flo
     with pytest.raises(Refused, match="8 uploads are in progress"):
         await Busy(1000).upload(tmp_path)
     assert sum(waits) == TURN_S_MAX
+
+
+class Failover(ResultCalls, WorkspaceCalls):
+    """Calls to servers of which, for some requests, none leads after a connection was lost."""
+
+    def __init__(self) -> None:
+        self.failures = [httpx.ConnectError("lost"), *[None] * 8]
+        self._http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer), base_url="http://server")
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        return self._http
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.failures:
+            if (failure := self.failures.pop(0)) is not None:
+                raise failure
+            return httpx.Response(503, json={"code": "unavailable", "detail": "this server is not the leader"})
+        if request.method == "GET":
+            return httpx.Response(200, content=CONTENT, headers={"etag": f'"{len(CONTENT):x}-1"'})
+        return httpx.Response(
+            200, content=msgspec.json.encode(WorkspaceUpload(id="a" * 40, missing=(), files=1, bytes=3))
+        )
+
+
+async def test_transfers_go_on_when_another_server_leads(tmp_path: Path, waits: list[float]) -> None:
+    (tmp_path / "main.py").write_text("run")
+    assert (await Failover().upload(tmp_path)).id == "a" * 40
+    assert await Failover().download("ses_1", "a", tmp_path / "a") == len(CONTENT)
+    assert len(waits) == 18

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from aliquot.client import CallFailed, ServerUnreachable
+from aliquot.client import CallFailed, GraphQLFault, ServerUnreachable
 from aliquot.client.futures import ArrayWatch, SessionFuture, SessionReads
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet
@@ -90,6 +90,22 @@ async def test_a_task_that_was_retried_before_it_ever_ran_is_waited_for_again() 
     calls.wait = absent
     with pytest.raises(CallFailed, match="canceled before it started"):
         await future
+
+
+async def test_the_result_of_a_future_is_read_again_when_another_server_leads() -> None:
+    failures = [GraphQLFault([{"message": "no server leads", "extensions": {"code": "unavailable"}}])]
+
+    async def wait(id: str) -> Session:
+        return filled(Session, id=id, state=SessionState.COMPLETED)
+
+    async def output_so_far(id: str, *, offsets: Any) -> AsyncGenerator[Any, None]:
+        yield SimpleNamespace(text="half")
+        if failures:
+            raise failures.pop()
+        yield SimpleNamespace(text=" and half")
+
+    calls = SimpleNamespace(wait=wait, output_so_far=output_so_far)
+    assert await SessionFuture(cast("SessionReads", calls), "ses_1", read=str) == "half and half"
 
 
 async def absent(id: str) -> Session:

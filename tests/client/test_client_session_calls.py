@@ -1,12 +1,13 @@
 """Submitting, waiting and following over a failing connection."""
 
+import time
 import weakref
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from aliquot.client import Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer, sessions
+from aliquot.client import GraphQLFault, Refused, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput
 from aliquot.client.generated.previews import PreviewForecast
 from aliquot.client.generated.queries import Queries
@@ -60,6 +61,35 @@ async def test_log_following_resumes_at_the_last_offset_after_a_disconnect() -> 
     assert [asked["offset"] for asked in script.asked] == [0, 3, 3]
 
 
+NO_LEADER = GraphQLFault([{"message": "no server is leading right now", "extensions": {"code": "unavailable"}}])
+NO_RESULT = GraphQLFault([{"message": "No result within 30 s.", "extensions": {"code": "timeout"}}])
+
+
+async def test_log_following_goes_on_when_another_server_leads() -> None:
+    script = Script(_chunk("one", offset=0), NO_LEADER, NO_LEADER, _chunk("two", offset=3))
+    assert [chunk.text async for chunk in script.logs("ses_1")] == ["one", "two"]
+    assert [asked["offset"] for asked in script.asked] == [0, 3, 3]
+
+
+async def test_an_output_of_a_lost_agent_is_an_error_at_once_unless_it_is_to_be_retried() -> None:
+    script = Script(_chunk("one", offset=0), NO_LEADER, _chunk("two", offset=3))
+    with pytest.raises(GraphQLFault):
+        [chunk async for chunk in script.outputs("ses_1", offsets={0: 0}, attempt=1)]
+    script = Script(_chunk("one", offset=0), NO_LEADER, _chunk("two", offset=3))
+    outputs = script.outputs("ses_1", offsets={0: 0}, attempt=1, retries_unavailable=True)
+    assert [chunk.text async for chunk in outputs] == ["one", "two"]
+
+
+async def test_a_submission_is_repeated_with_its_key_while_the_database_is_away() -> None:
+    refused = {"create_session": {"__typename": "InvalidRequest"}}
+    script = Script(NO_LEADER, NO_RESULT, ServerUnreachable("away"), refused)
+    with pytest.raises(Refused, match="InvalidRequest"):
+        await script.submit("true", slots={"cpu": 1})
+    keys = [asked["input"]["idempotency_key"] for asked in script.asked]
+    assert len(keys) == 4
+    assert len(set(keys)) == 1
+
+
 async def test_output_goes_on_after_a_long_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time that passes without output is no time without a server."""
     now = 0.0
@@ -77,7 +107,7 @@ async def test_output_goes_on_after_a_long_silence(monkeypatch: pytest.MonkeyPat
             nonlocal now
             now += seconds
 
-    monkeypatch.setattr(sessions.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     lost, away = SubscriptionClosed(1012, "restart"), ServerUnreachable("away")
     chunks = [_chunk("one", offset=0), lost, away, _chunk("two", offset=3), lost, _chunk("end", offset=6), {}]
     assert [chunk.text async for chunk in Silent(*chunks).logs("ses_1")] == ["one", "two", "end"]

@@ -169,9 +169,12 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.logs`."""
         return self._each(self._client.logs(id, rank=rank, attempt=attempt, offset=offset))
 
-    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Generator[LogChunk, None, None]:
+    def outputs(
+        self, id: str, *, offsets: Mapping[int, int], attempt: int, retries_unavailable: bool = False
+    ) -> Generator[LogChunk, None, None]:
         """See `Client.outputs`."""
-        return self._each(self._client.outputs(id, offsets=offsets, attempt=attempt))
+        found = self._client.outputs(id, offsets=offsets, attempt=attempt, retries_unavailable=retries_unavailable)
+        return self._each(found)
 
     def task_outputs(self, id: str, *, read: "Mapping[int, TaskPosition]") -> "Generator[TaskChunk, None, None]":
         """See `Client.task_outputs`."""

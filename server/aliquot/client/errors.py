@@ -38,7 +38,11 @@ def is_of_other_version(errors: Sequence[Mapping[str, Any]]) -> bool:
 
 def is_unavailable(errors: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a part of the cluster cannot be reached now, like the agent that has an output."""
-    return any((error.get("extensions") or {}).get("code") == Unavailable.code for error in errors)
+    return _has_code(errors, Unavailable.code)
+
+
+def _has_code(errors: Sequence[Mapping[str, Any]], code: str) -> bool:
+    return any((error.get("extensions") or {}).get("code") == code for error in errors)
 
 
 class ClientFailure(Exception):
@@ -105,3 +109,15 @@ class SubscriptionClosed(ClientFailure):
         super().__init__(f"closed with code {code}: {reason}" if code else "the connection broke")
         self.code = code
         self.reason = reason
+
+
+def is_temporary(error: ClientFailure) -> bool:
+    """Whether the same request may succeed soon: when the server or its database is back, or another server leads."""
+    if isinstance(error, GraphQLFault):
+        return is_unavailable(error.errors) or _has_code(error.errors, "timeout")
+    return is_disconnect(error)
+
+
+def is_disconnect(error: ClientFailure) -> bool:
+    """Whether the server could not be reached, or closed the connection."""
+    return isinstance(error, ServerUnreachable | SubscriptionClosed)

@@ -14,11 +14,12 @@ import msgspec
 from aliquot.client.errors import ClientFailure, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.result_files import ResultFile, SessionFiles
 from aliquot.client.requests import unexpected
+from aliquot.client.retries import PATIENCE_S, RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.errors import Unauthenticated
 
-ATTEMPTS: Final = 5
-"""Connections of one download; each goes on where the last one broke."""
+RETRY_S: Final = PATIENCE_S
+"""Time without progress after which a transfer fails; until then each new connection continues the last one."""
 TURN_S_MAX: Final = 600.0
 """Longest time for which a transfer waits until the server accepts another one of its user."""
 _PART: Final = ".part"
@@ -89,15 +90,16 @@ class ResultCalls:
             OSError: the target cannot be written.
         """
         address = f"/sessions/{quote(id, safe='')}/files/{quote(path)}"
-        part, turn = _Part(target), Turn()
-        for attempt in range(1, ATTEMPTS + 1):
+        part, turn, patience = _Part(target), Turn(), RetryPolicy(asyncio.sleep, patience_s=RETRY_S)
+        is_complete = False
+        while not is_complete:
+            size = part.size
             try:
-                while not await self._fetch(address, part, rank, turn):
-                    pass
-                break
-            except httpx.TransportError as error:
-                if attempt == ATTEMPTS:
-                    raise ServerUnreachable(str(error) or type(error).__name__) from error
+                is_complete = await self._fetch(address, part, rank, turn)
+            except (httpx.TransportError, ServerUnreachable) as error:
+                if part.size > size:
+                    patience.renew()
+                await patience.pause(unreachable(error))
         return part.finish(listed)
 
     async def _fetch(self, address: str, part: "_Part", rank: int, turn: Turn) -> bool:
@@ -184,6 +186,11 @@ def safe_target(folder: Path, path: str) -> Path:
     if fault is not None:
         raise UnexpectedAnswer(200, f"a result has a path that is not valid: {fault}")
     return folder / path
+
+
+def unreachable(error: httpx.TransportError | ServerUnreachable) -> ServerUnreachable:
+    """The failure of a transfer as an error of the client."""
+    return error if isinstance(error, ServerUnreachable) else ServerUnreachable(str(error) or type(error).__name__)
 
 
 def check_answer(answer: httpx.Response, content: bytes) -> None:

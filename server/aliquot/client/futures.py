@@ -13,9 +13,10 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mappi
 from contextlib import aclosing
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from aliquot.client.errors import ClientFailure
+from aliquot.client.errors import ClientFailure, is_temporary
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.sessions import ArrayTasks, Session, SessionLog
+from aliquot.client.retries import RetryPolicy
 from aliquot_schema.errors import NotFound
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.sessions import COMMAND_BYTES_MAX
@@ -169,12 +170,16 @@ class SessionFuture(Generic[R]):
         raise CallFailed(None, id=self.id, output="")
 
     async def output(self) -> str:
-        """The end of the output of rank 0 so far, at most 1 MiB."""
-        pieces = []
-        async with aclosing(self._calls.output_so_far(self.id, offsets={0: -TAIL_BYTES})) as found:
-            async for piece in found:
-                pieces.append(piece.text)
-        return "".join(pieces)
+        """The end of the output of rank 0 so far, at most 1 MiB; retried for a minute while it cannot be read."""
+        patience = RetryPolicy(asyncio.sleep)
+        while True:
+            try:
+                async with aclosing(self._calls.output_so_far(self.id, offsets={0: -TAIL_BYTES})) as found:
+                    return "".join([piece.text async for piece in found])
+            except ClientFailure as error:
+                if not is_temporary(error):
+                    raise
+                await patience.pause(error)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()

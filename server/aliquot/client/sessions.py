@@ -3,7 +3,6 @@
 import inspect
 import re
 import shlex
-import time
 import uuid
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import msgspec
 
-from aliquot.client.errors import ServerUnreachable, SubscriptionClosed
+from aliquot.client.errors import ClientFailure, ServerUnreachable, SubscriptionClosed, is_disconnect, is_temporary
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.inputs import CommandInput, CreateSessionInput, NameValueInput, SlotAmountInput
 from aliquot.client.generated.mutations import Mutations
@@ -21,6 +20,7 @@ from aliquot.client.generated.queries import Queries
 from aliquot.client.generated.queries_types import LogChunk, QueueUpdate
 from aliquot.client.generated.sessions import Session, SessionLog
 from aliquot.client.generated.subscriptions import Subscriptions
+from aliquot.client.retries import RetryPolicy, log_retry
 from aliquot_schema.errors import NotFound
 
 if TYPE_CHECKING:
@@ -115,45 +115,6 @@ def _filled(command: Sequence[str], task: Mapping[str, object], index: int) -> s
     return shlex.join(_PLACE.sub(lambda found: str(task[found[1]]), word) for word in command)
 
 
-PATIENCE_S: Final = 60.0
-PAUSE_S_MIN: Final = 0.1
-PAUSE_S_MAX: Final = 2.0
-OPEN_S_MIN: Final = 10.0
-"""Time for which a subscription was open that counts as a success though nothing was sent."""
-
-
-class RetryPolicy:
-    """Exponential pauses between attempts, until nothing has succeeded for `patience_s` since the first failure."""
-
-    def __init__(self, sleep: Callable[[float], Awaitable[None]], *, patience_s: float = PATIENCE_S) -> None:
-        self._sleep = sleep
-        self._patience_s = patience_s
-        self._began = 0.0
-        self.renew()
-
-    def renew(self) -> None:
-        """Start over after a success."""
-        self._until: float | None = None
-        self._pause_s = PAUSE_S_MIN
-
-    async def pause(self, error: Exception) -> None:
-        """Wait before the next attempt. A subscription that was open for some time is a success.
-
-        Raises:
-            Exception: `error`, when the time is over.
-        """
-        now = time.monotonic()
-        if isinstance(error, SubscriptionClosed) and now - self._began > OPEN_S_MIN:
-            self.renew()
-        if self._until is None:
-            self._until = now + self._patience_s
-        elif now > self._until:
-            raise error
-        await self._sleep(self._pause_s)
-        self._pause_s = min(PAUSE_S_MAX, self._pause_s * 2)
-        self._began = time.monotonic()
-
-
 ENDED: Final = frozenset({SessionState.COMPLETED, SessionState.FAILED, SessionState.CANCELED})
 PIECE_BYTES: Final = 256 * 1024
 """Size of one answer with earlier output."""
@@ -163,7 +124,8 @@ POLL_S_MAX: Final = 1.0
 
 
 class SessionCalls(Queries, Mutations, Subscriptions):
-    """Operations on sessions that are retried while the server restarts, for at most one minute."""
+    """Operations on sessions that are retried for at most one minute: while the server restarts, its database is away,
+    or no server leads."""
 
     @with_session_options
     async def submit(
@@ -294,6 +256,14 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         self, id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
     ) -> AsyncGenerator[LogChunk, None]:
         """The output of one rank until its end, without gaps or repeats."""
+        chunks = self._log(id, rank=rank, attempt=attempt, offset=offset, is_retried=is_temporary)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+    async def _log(
+        self, id: str, *, rank: int, attempt: int | None, offset: int, is_retried: Callable[[ClientFailure], bool]
+    ) -> AsyncGenerator[LogChunk, None]:
         patience = RetryPolicy(self._sleep)
         while True:
             try:
@@ -304,12 +274,24 @@ class SessionCalls(Queries, Mutations, Subscriptions):
                         patience.renew()
                         yield chunk
                 return
-            except (ServerUnreachable, SubscriptionClosed) as error:
+            except ClientFailure as error:
+                if not is_retried(error):
+                    raise
                 await patience.pause(error)
 
-    def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
-        """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`."""
-        return merged([self.logs(id, rank=rank, attempt=attempt, offset=at) for rank, at in offsets.items()])
+    def outputs(
+        self, id: str, *, offsets: Mapping[int, int], attempt: int, retries_unavailable: bool = False
+    ) -> AsyncGenerator[LogChunk, None]:
+        """The outputs of several ranks of an attempt until all have ended, each from its own offset; see `logs`.
+
+        Args:
+            retries_unavailable: False = an output that cannot be read now, as its agent is lost or no server leads, is
+                an error at once.
+        """
+        retried = is_temporary if retries_unavailable else is_disconnect
+        return merged(
+            [self._log(id, rank=rank, attempt=attempt, offset=at, is_retried=retried) for rank, at in offsets.items()]
+        )
 
     def task_outputs(self, id: str, *, read: "Mapping[int, TaskPosition]") -> "AsyncGenerator[TaskChunk, None]":
         """The outputs of all tasks of a job array until it has ended; see `task_outputs.task_outputs`."""
@@ -332,7 +314,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             has_more, end = True, None
             while has_more:
                 ask = partial(self.session_log, id, rank=rank, attempt=attempt, offset=offset, bytes_max=PIECE_BYTES)
-                piece = await self._again(ask)
+                piece = await self._again(ask, is_retried=is_disconnect)
                 yield piece
                 end = piece.length if end is None else end
                 offset, has_more = piece.next_offset, piece.has_more and piece.next_offset < end
@@ -361,18 +343,19 @@ class SessionCalls(Queries, Mutations, Subscriptions):
 
         await asyncio.sleep(seconds)
 
-    async def _again(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _again(
+        self, ask: Callable[[], Awaitable[T]], *, is_retried: Callable[[ClientFailure], bool] = is_temporary
+    ) -> T:
         """Repeat an idempotent request until it is answered."""
         patience, is_logged = RetryPolicy(self._sleep), False
         while True:
             try:
                 return await ask()
-            except ServerUnreachable as error:
+            except ClientFailure as error:
+                if not is_retried(error):
+                    raise
                 if not is_logged:
-                    import logging  # commands that succeed do not load it
-
-                    text = "the server does not answer, trying again for up to %d s: %s"
-                    logging.getLogger("aliquot.client").warning(text, PATIENCE_S, error)
+                    log_retry(error)
                     is_logged = True
                 await patience.pause(error)
 

@@ -16,7 +16,8 @@ import httpx
 import msgspec
 
 from aliquot.client.errors import ClientFailure, ServerUnreachable, UnexpectedAnswer
-from aliquot.client.files import Turn, check_answer
+from aliquot.client.files import RETRY_S, Turn, check_answer, unreachable
+from aliquot.client.retries import RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.cluster.workspaces import (
     BLOCK_BYTES,
@@ -96,14 +97,17 @@ class WorkspaceCalls:
             raise UnexpectedAnswer(answer.status_code, str(error)) from None
 
     async def _post(self, path: str, body: bytes) -> httpx.Response:
-        headers, turn, answer = {"content-type": "application/octet-stream"}, Turn(), None
-        while answer is None or await turn.was_refused(answer):
+        """Send a part of an upload; the server keeps one that it receives twice once."""
+        headers = {"content-type": "application/octet-stream"}
+        turn, patience = Turn(), RetryPolicy(asyncio.sleep, patience_s=RETRY_S)
+        while True:
             try:
                 answer = await self.http.post(path, content=body, headers=headers, timeout=UPLOAD_S)
-            except httpx.TransportError as error:
-                raise ServerUnreachable(str(error) or type(error).__name__) from error
-        check_answer(answer, answer.content)
-        return answer
+                if not await turn.was_refused(answer):
+                    check_answer(answer, answer.content)
+                    return answer
+            except (httpx.TransportError, ServerUnreachable) as error:
+                await patience.pause(unreachable(error))
 
 
 _Sources = dict[str, tuple[Path, int]]

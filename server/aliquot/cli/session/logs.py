@@ -1,6 +1,7 @@
 """`aliquot session logs`: prints the output of a session, all of it or the last lines."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from typer import Option
@@ -107,7 +108,7 @@ def _print(
         for of_rank, text in tails.items():
             printer.print_text(of_rank, text)
     else:
-        read = client.outputs if follow else client.output_so_far
+        read = partial(client.outputs, retries_unavailable=True) if follow else client.output_so_far
         for chunk in read(session.id, offsets=offsets, attempt=max(1, number)):
             print_json(chunk) if as_json else printer.print(chunk)
     printer.end()
