@@ -14,11 +14,11 @@ from aliquot.cli.cluster.policy import _warn
 from aliquot.cli.cluster.policy_changes import input_of, nested
 from aliquot.cli.cluster.quota import QuotaTerms, scope_of, terms
 from aliquot.cli.connection.output import cells, duration, printable
-from aliquot.cli.connection.server import after_failure, after_refusal
+from aliquot.cli.connection.server import UNREACHABLE, after_failure, after_refusal, failures_shown
 from aliquot.cli.session.list import moment_of
 from aliquot.cli.session.options import dependencies_of, echo_durations, pairs_of, seconds_of, slots_of
 from aliquot.cli.session.show import preemption_note, verdict_lines
-from aliquot.client import ServerUnreachable, UnexpectedAnswer
+from aliquot.client import GraphQLFault, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.enums import DependencyCondition, PreemptScope, QuotaScope, Reason
 from aliquot.client.generated.policy import Quota
 from aliquot.client.generated.scalars import SlotAmount
@@ -165,6 +165,13 @@ def test_a_request_for_half_a_device_is_refused_with_advice_to_use_shares() -> N
 
 def test_an_unavailable_service_says_itself_whether_another_attempt_helps() -> None:
     assert after_refusal("Unavailable", {"message": "the key file does not have the key; copy it"}) is None
+
+
+def test_an_answer_that_cannot_be_given_now_is_no_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended, failures_shown():
+        raise GraphQLFault([{"message": "no server is leading", "extensions": {"code": "unavailable"}}])
+    assert ended.value.exit_code == UNREACHABLE
+    assert capsys.readouterr().err == "aliquot: no server is leading\n"
 
 
 def test_a_not_found_error_names_the_list_command() -> None:

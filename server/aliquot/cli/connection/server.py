@@ -6,7 +6,7 @@ Exit codes of commands that use a server:
  1  the session that was waited for failed, or was canceled
  2  the command line or a file is wrong, or there is no token; no request was sent
  3  the server refused: the request is impossible, not allowed, or names something that does not exist
- 4  the server cannot be reached or understood, or does not accept the token
+ 4  the server cannot be reached or understood, does not accept the token, or cannot answer now
 130  interrupted
 
 The module also has the options of these commands, and reads lists page by page.
@@ -167,7 +167,7 @@ def failures_shown() -> Iterator[None]:
     """
     # Imports make objects that live as long as the command: looking for garbage among them finds none.
     gc.set_threshold(_GC_OBJECTS)
-    from aliquot.client.errors import ClientFailure, GraphQLFault, NoPlace, Refused
+    from aliquot.client.errors import ClientFailure, GraphQLFault, NoPlace, Refused, is_unavailable
     from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 
     try:
@@ -185,7 +185,8 @@ def failures_shown() -> Iterator[None]:
     except Unauthenticated as error:
         fail(str(error), advice=after_failure(error), code=UNREACHABLE)
     except GraphQLFault as error:
-        fail(fault_text(error.errors), code=REFUSED)
+        is_refused = not is_unavailable(error.errors)
+        fail(fault_text(error.errors), code=REFUSED if is_refused else UNREACHABLE)
     except AliquotError as error:
         fail(str(error), code=REFUSED)
     except NoPlace as error:
