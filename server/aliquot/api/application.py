@@ -213,8 +213,7 @@ def _session_routes(deps: ApiDependencies, contexts: Contexts, apps: AppGateway 
             deps.files, contexts=contexts, open_connections=deps.open_connections, limits=deps.limits
         )
         found.append(Route(FILE_PATH, download.answer, methods=["GET", "HEAD"]))
-    if deps.workspaces is not None:
-        found += WorkspaceEndpoint(deps.workspaces, contexts=contexts, limits=deps.limits).routes()
+    found += WorkspaceEndpoint(deps.workspaces, contexts=contexts, limits=deps.limits).routes()
     if deps.streams is not None:
         socket = SessionStreamSocket(
             deps.streams, auth=deps.auth, open_connections=deps.open_connections, limits=deps.limits

@@ -19,7 +19,7 @@ from aliquot.api.encoding import request_id_of
 from aliquot.api.limits import Limits
 from aliquot.api.rest.framework import error_response, problem_response
 from aliquot.api.session_streams import DataRateLimit
-from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.accounts.workspaces import NO_UPLOADS, Workspaces
 from aliquot_schema.cluster.workspaces import BLOCK_BYTES, LISTING_BYTES_MAX, Workspace
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound
 from aliquot_schema.requests import Caller
@@ -37,7 +37,7 @@ _Handler = Callable[[Request, Caller], Awaitable[Response]]
 class WorkspaceEndpoint:
     """Serves the three routes."""
 
-    def __init__(self, workspaces: Workspaces, *, contexts: Contexts, limits: Limits) -> None:
+    def __init__(self, workspaces: Workspaces | None, *, contexts: Contexts, limits: Limits) -> None:
         self._workspaces = workspaces
         self._contexts = contexts
         self._limits = limits
@@ -76,11 +76,12 @@ class WorkspaceEndpoint:
             workspace = msgspec.json.decode(body, type=Workspace)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"workspace: {error}", field="workspace") from None
-        return Response(msgspec.json.encode(await self._workspaces.upload(caller, workspace)), media_type=_JSON)
+        return Response(msgspec.json.encode(await self._stored().upload(caller, workspace)), media_type=_JSON)
 
     async def _blocks(self, request: Request, caller: Caller) -> Response:
+        stored = self._stored()
         for block in _split(await self._body(request, BATCH_BYTES_MAX)):
-            await self._workspaces.keep(caller, block)
+            await stored.keep(caller, block)
         return Response(status_code=204)
 
     async def _of_session(self, request: Request, caller: Caller) -> Response:
@@ -88,8 +89,13 @@ class WorkspaceEndpoint:
         session = await self._contexts.services.queries.session(caller, id)
         if session is None:
             raise NotFound(f"there is no session {id[:80]}", kind="session", id=id[:80])
-        found = await self._workspaces.of_session(caller, session)
+        found = None if self._workspaces is None else await self._workspaces.of_session(caller, session)
         return Response(msgspec.json.encode(found), media_type=_JSON, headers={"cache-control": "no-store"})
+
+    def _stored(self) -> Workspaces:
+        if self._workspaces is None:
+            raise InvalidRequest(NO_UPLOADS, field="workspace")
+        return self._workspaces
 
     async def _body(self, request: Request, most: int) -> bytes:
         body, pace = bytearray(), DataRateLimit(self._limits.stream_bytes_per_s)

@@ -38,6 +38,10 @@ from aliquot_schema.resources.units import size_text
 from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import SessionView
 
+NO_UPLOADS: Final = (
+    "this cluster takes no uploads: it has several servers, and an administrator has not set `workspaces-folder`, a "
+    "folder or s3:// place that all of them share; use a folder that the nodes share, with --chdir"
+)
 SWEEP_S: Final = 3600.0
 AGENT_S_MAX: Final = 300.0
 """Time for an agent to take the next block."""

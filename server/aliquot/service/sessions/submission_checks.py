@@ -18,7 +18,7 @@ from aliquot.core.validation.session import (
     with_host_amounts,
 )
 from aliquot.service.accounts.secrets import Secrets
-from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.accounts.workspaces import NO_UPLOADS, Workspaces
 from aliquot.service.sessions.batches import ErrorWrapper, wrapping_errors
 from aliquot.service.sessions.command_checks import CommandChecks
 from aliquot.service.state.indexes import tasks_waiting
@@ -346,5 +346,5 @@ class SubmissionPolicyCheck:
 
     async def _check_workspace(self, owner: UserId, id: str) -> None:
         if self._workspaces is None:
-            raise InvalidRequest("workspace: this server stores no workspaces", field="workspace")
+            raise InvalidRequest(NO_UPLOADS, field="workspace")
         await self._workspaces.check(owner, id)
