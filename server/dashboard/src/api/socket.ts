@@ -7,6 +7,16 @@ export class Closed extends Error {
   }
 }
 
+/** An error of the server for a subscription. */
+export class SubscriptionFault extends Error {
+  constructor(
+    message: string,
+    readonly code: string,
+  ) {
+    super(message);
+  }
+}
+
 const PING_MS = 10_000;
 const PONG_MS = 5_000;
 
@@ -53,12 +63,12 @@ export class Socket {
     signal?.addEventListener("abort", leave);
     try {
       for await (const result of results) {
-        if (result.errors?.[0]) throw new Error(result.errors[0].message);
+        if (result.errors?.[0]) throw faultOf(result.errors[0]);
         if (result.data) yield result.data;
       }
     } catch (error) {
       if (isClose(error)) throw new Closed(error.code);
-      throw error instanceof Error ? error : new Error(messageOf(error));
+      throw error instanceof Error ? error : faultOf(Array.isArray(error) ? error[0] : error);
     } finally {
       signal?.removeEventListener("abort", leave);
     }
@@ -69,7 +79,7 @@ function isClose(error: unknown): error is { code: number } {
   return typeof error === "object" && error !== null && "code" in error && "reason" in error;
 }
 
-function messageOf(error: unknown): string {
-  const first: unknown = Array.isArray(error) ? error[0] : error;
-  return first && typeof first === "object" && "message" in first ? String(first.message) : "The connection was lost.";
+function faultOf(error: unknown): SubscriptionFault {
+  const { message, extensions } = (error ?? {}) as { message?: unknown; extensions?: { code?: unknown } };
+  return new SubscriptionFault(String(message ?? "The connection was lost."), String(extensions?.code ?? ""));
 }

@@ -1,7 +1,7 @@
 import { Socket } from "../api/socket";
 import { SessionLogDocument } from "../generated/graphql";
 import { Lines } from "./lines";
-import { isRefusal, RETRY_MS } from "./refusals";
+import { hindrance, isRefusal, RETRY_MS } from "./refusals";
 
 export interface Which {
   readonly id: string;
@@ -21,6 +21,8 @@ export class LogFollower {
   readonly lines = new Lines();
   state: LogState = "opening";
   refusal = "";
+  /** Why it is lost, in the server's words; "" = the connection was lost. */
+  hindrance = "";
   offset = 0;
   private readonly leaving = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -43,6 +45,7 @@ export class LogFollower {
         if (await this.isRead()) return;
       } catch (error) {
         if (isRefusal(error)) return this.refuse(error);
+        this.hindrance = hindrance(error);
       }
       await this.wait();
     }

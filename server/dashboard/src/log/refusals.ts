@@ -1,10 +1,15 @@
 import { connection } from "../api/feed";
-import { Closed } from "../api/socket";
+import { Closed, SubscriptionFault } from "../api/socket";
 
 /** Pause after a lost connection. */
 export const RETRY_MS = 1_000;
 
-/** Whether the server refused; lost connections and unreachable servers are retried instead. */
+/** Why the output cannot be read now, as when its agent is lost or another server leads; "" for other errors. */
+export function hindrance(error: unknown): string {
+  return error instanceof SubscriptionFault && error.code === "unavailable" ? error.message : "";
+}
+
+/** Whether the server refused; what may succeed later is retried instead. */
 export function isRefusal(error: unknown): boolean {
-  return !(error instanceof Closed) && connection.get().state === "live";
+  return !(error instanceof Closed) && !hindrance(error) && connection.get().state === "live";
 }
