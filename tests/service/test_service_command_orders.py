@@ -14,6 +14,7 @@ from aliquot.core.idle_process import IdleCase
 from aliquot.service.agents.administration import AgentAdministration
 from aliquot.service.lifecycle.idle_sessions import record
 from aliquot.service.quotas import Quotas
+from aliquot.service.retention import ClockJumps
 from aliquot.service.sessions.files import SessionFiles
 from aliquot_schema.errors import BookingRefused, Forbidden, ImpossibleRequest, StateConflict, Unavailable
 from aliquot_schema.identity.accounts import Role, User
@@ -279,7 +280,7 @@ async def test_the_sweep_of_workspaces_goes_on_after_a_fault(tmp_path: Path, mon
             return 0
 
         monkeypatch.setattr(workspaces._store, "expire", expire)
-        sweeping = asyncio.create_task(workspaces.run())
+        sweeping = asyncio.create_task(workspaces.run(ClockJumps(on.clock)))
         try:
             async with asyncio.timeout(10):
                 await swept.wait()
