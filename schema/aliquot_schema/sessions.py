@@ -397,6 +397,11 @@ class Session(Struct, frozen=True, kw_only=True):
         return 0 if self.preemption is None else self.preemption.kept_ms
 
     @property
+    def kept_at_start_ms(self) -> int:
+        """Run time of earlier attempts whose work the present attempt continues, or the next one will."""
+        return self.work.began_ms if self.work is not None and self.work.attempt == self.attempt else self.kept_ms
+
+    @property
     def is_ended(self) -> bool:
         """Whether its state is final."""
         return self.state in ENDED

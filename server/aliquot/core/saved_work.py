@@ -66,12 +66,6 @@ def saved_ms(session: Session) -> int:
     return 0 if work is None or work.attempt != session.attempt else work.kept_ms - work.began_ms
 
 
-def kept_at_start_ms(session: Session) -> int:
-    """Run time of earlier attempts whose work the present attempt continues, or the next one will."""
-    work = session.work
-    return work.began_ms if work is not None and work.attempt == session.attempt else session.kept_ms
-
-
 def acknowledges(session: Session) -> bool:
     """Whether it promised to acknowledge checkpoints, or has acknowledged one."""
     promised = session.spec.checkpoint_every_ms is not None

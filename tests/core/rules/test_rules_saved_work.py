@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aliquot.core.fairshare import HALF_LIFE_MS, Usage, UsageBalance
-from aliquot.core.saved_work import AttemptLoss, after_loss, began, kept_at_start_ms, loss, saved, saved_since_preempted
+from aliquot.core.saved_work import AttemptLoss, after_loss, began, loss, saved, saved_since_preempted
 from aliquot.core.transitions import ended_by_itself, preempt, requeue_preempted, run_again
 from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.policies import DAY_MS
@@ -170,7 +170,7 @@ def test_a_retry_drops_the_checkpoint_unless_it_is_requested() -> None:
     ],
 )
 def test_an_attempt_continues_the_work_of_the_checkpoint_that_it_started_from(one: Session, expected: int) -> None:
-    assert kept_at_start_ms(one) == expected
+    assert one.kept_at_start_ms == expected
 
 
 def test_a_credit_takes_from_a_month_only_what_the_run_was_charged_in_it() -> None:

@@ -39,7 +39,7 @@ from strawberry.schema.validation_rules.maybe_null import MaybeNullValidationRul
 from strawberry.schema.validation_rules.one_of import OneOfInputValidationRule
 
 from aliquot.api.encoding import DecodedSize, extent_of
-from aliquot.api.graphql.query_cost import excess, merging_excess, sizes_of, weigh
+from aliquot.api.graphql.query_cost import excess, merging_excess, weigh
 from aliquot.api.limits import Limits, QueryRates
 from aliquot.api.metrics.request_counts import Kind, request_notes
 from aliquot_schema.graphql.context import Context
@@ -92,7 +92,7 @@ class Document(Struct, frozen=True, kw_only=True, dict=True):
 
     def cost(self, name: str | None, variables: Mapping[str, object], schema: GraphQLSchema) -> int:
         """Cost of an operation with the values of its variables."""
-        sizes = sizes_of(self._operations[name], variables)
+        sizes = _sizes_of(self._operations[name], variables)
         if not sizes:
             return self.costs[name]
         key = name, tuple(sizes.items())
@@ -112,6 +112,19 @@ class Document(Struct, frozen=True, kw_only=True, dict=True):
     def _sized(self) -> dict[tuple[str | None, tuple[tuple[str, int], ...]], int]:
         """Costs by operation name and the values of its variables."""
         return {}
+
+
+def _sizes_of(operation: OperationDefinitionNode, variables: Mapping[str, object]) -> dict[str, int]:
+    """The whole numbers among the variables of an operation, with defaults; a wrong value is left out."""
+    found: dict[str, int] = {}
+    for definition in operation.variable_definitions or ():
+        name, default = definition.variable.name.value, definition.default_value
+        value = variables.get(name)
+        if name not in variables and isinstance(default, IntValueNode):
+            value = int(default.value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            found[name] = value
+    return found
 
 
 class Documents:

@@ -86,19 +86,6 @@ def weigh(
     return [(node, scale.selection(node.selection_set, schema.get_root_type(node.operation))) for node in operations]
 
 
-def sizes_of(operation: OperationDefinitionNode, variables: Mapping[str, object]) -> dict[str, int]:
-    """The whole numbers among the variables of an operation, with defaults; a wrong value is left out."""
-    found: dict[str, int] = {}
-    for definition in operation.variable_definitions or ():
-        name, default = definition.variable.name.value, definition.default_value
-        value = variables.get(name)
-        if name not in variables and isinstance(default, IntValueNode) and len(default.value) <= _DIGITS_MAX:
-            value = int(default.value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            found[name] = value
-    return found
-
-
 def excess(operation: OperationDefinitionNode, weight: Weight, limits: Limits) -> list[GraphQLError]:
     """One error for each exceeded limit."""
     bounds = (

@@ -11,7 +11,6 @@ from aliquot.core.foresight.arrivals import KEPT_US as ARRIVALS_KEPT_US
 from aliquot.core.foresight.run_times import EndedRun
 from aliquot.core.foresight.shown_forecasts import KEPT_US
 from aliquot.core.model.snapshot import PendingRow
-from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.service.foresight.process_messages import Ended, Learned
 from aliquot.service.ports import Clock, SessionQuery, Store
 from aliquot.service.state.forecasts import OWN_ENDS, workload_of
@@ -41,7 +40,7 @@ def run_of(session: Session) -> EndedRun | None:
     )
     if not is_own:
         return None
-    duration_ms = kept_at_start_ms(session) + max(session.ended_us - began_us, 0) // 1000
+    duration_ms = session.kept_at_start_ms + max(session.ended_us - began_us, 0) // 1000
     return EndedRun(workload=workload_of(session), duration_ms=duration_ms)
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from aliquot.core.model.snapshot import milli_of, request_of
 from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload, program_of
-from aliquot.core.saved_work import kept_at_start_ms
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -90,4 +89,4 @@ def ran_ms(session: Session) -> int | None:
     is_own = session.state is SessionState.COMPLETED or (
         session.state is SessionState.FAILED and session.failure is not None and session.failure.code in OWN_ENDS
     )
-    return kept_at_start_ms(session) + max(session.ended_us - began_us, 0) // 1000 if is_own else None
+    return session.kept_at_start_ms + max(session.ended_us - began_us, 0) // 1000 if is_own else None

@@ -11,7 +11,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, checkpoint_ms
 from aliquot.core.prediction import Prediction, Workload
-from aliquot.core.saved_work import acknowledges, kept_at_start_ms, saved_ms
+from aliquot.core.saved_work import acknowledges, saved_ms
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, SessionId
@@ -195,7 +195,7 @@ def planned_ms(session: Session, predicted: Prediction | None, *, policy: Policy
         limit_ms=session.spec.time_limit_ms,
         policy=policy,
         pool=session.pool,
-        kept_ms=kept_at_start_ms(session),
+        kept_ms=session.kept_at_start_ms,
     )
 
 

@@ -4,7 +4,6 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, TypedDict
 
-from aliquot.core.saved_work import kept_at_start_ms
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.service.ports import Store
 from aliquot.service.state.rows import planned_ms
@@ -246,7 +245,7 @@ def _work(session: Session) -> dict[str, Any]:
     return {
         "work": saved_work_view(session.work),
         "kept": session.kept_ms / 1000,
-        "kept_at_start": kept_at_start_ms(session) / 1000,
+        "kept_at_start": session.kept_at_start_ms / 1000,
     }
 
 
