@@ -100,6 +100,28 @@ async def test_a_backtest_repeats_preemptions(place: Place, order: str, signal: 
     assert {name: outcome.granted_us.get(name) for name in was} == was
 
 
+async def test_a_short_session_starts_while_another_overruns_and_a_backtest_repeats_it(place: Place) -> None:
+    """Nothing else happens meanwhile: without a pass by the clock, free GPUs would stay idle."""
+    async with recorded_cluster(place) as (cluster, store):
+        document = replace(cluster.on.state.policy, order="fcfs")
+        await cluster.on.journal.transact(lambda draft: draft.put(document, "changed"), actor="root")
+        await cluster.settle()
+        cluster.given = {"slots": [("cuda.device", "4")], "cluster_size": 1, "priority": "normal", "time_limit": None}
+        await cluster.submit("ann", estimated_duration=600)
+        await cluster.submit("ann", estimated_duration=600, cluster_size=2, slots=[("cuda.device", "3")])
+        await cluster.submit("bob", cluster_size=3)
+        short = await cluster.submit("cat", slots=[("cuda.device", "1")], time_limit=1200.0)
+        await cluster.settle()
+        await cluster.advance(1700)
+        assert cluster.on.state.sessions[SessionId(short)].started_us is None
+        await cluster.advance(200)
+        assert cluster.on.state.sessions[SessionId(short)].started_us is not None
+        history = await read(store.ledger)
+    was, outcome = starts_of(history), run_history(history, HistoryRunSettings(exact=True))
+    assert {name: outcome.granted_us.get(name) for name in was} == was
+    assert len(was) == 3
+
+
 async def test_a_backtest_names_the_number_of_sessions_that_never_start(place: Place) -> None:
     """Their waits end with the run, which may be soon."""
     async with recorded_cluster(place) as (cluster, store):

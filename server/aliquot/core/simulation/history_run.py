@@ -25,7 +25,6 @@ from aliquot.core.prediction import Predictor, WaitingWorkloads
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.simulation.recorded_history import (
     AFTER_US_MAX,
-    WAKE_US_MAX,
     AttemptEnd,
     ClusterLoad,
     DecisionContext,
@@ -140,7 +139,9 @@ class _HistoryRun:
             return None
         wake_us = self._wake_us
         wake_us = None if wake_us is None else self._history.pass_due_at(wake_us, now_us=self._now_us)
-        times = [self._due[0][0]] if wake_us is None else [self._due[0][0], wake_us]
+        # A server looks again after a pass that changed something, and while sessions overrun: at every recorded pass.
+        times = [self._due[0][0]]
+        times += [at_us for at_us in (wake_us, self._history.pass_after(self._now_us)) if at_us is not None]
         at_us = max(min(times), self._now_us)
         gap = bisect_right(self._history.gaps_us, at_us, key=itemgetter(0)) - 1
         return at_us if gap < 0 else max(at_us, self._history.gaps_us[gap][1])
@@ -195,10 +196,6 @@ class _HistoryRun:
         for name in found.failures:
             self._leave_unstarted(name, SessionState.FAILED)
         self._wake_us = found.wake_us
-        # A server runs a pass right after one that changed something, and after one with outdated decisions.
-        next_us = self._history.pass_after(self._now_us) if outdated or found.starts or found.evictions else None
-        if next_us is not None and (outdated or next_us <= self._now_us + WAKE_US_MAX):
-            self._wake_us = next_us
 
     def _is_void(self, event: _Event) -> bool:
         """Whether it is a step of an attempt that was preempted before."""

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.placement.strategies import making
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
+from aliquot.core.scheduler.expected_ends import OVERRUN_US_MIN
 from aliquot.core.scheduler.ordering import order_named
 from aliquot.core.transitions import is_overdue, unstopped
 from aliquot.service.ledger.entries import PassWatcher
@@ -37,6 +38,7 @@ from aliquot_schema.events import Entity, Event
 from aliquot_schema.ids import SessionId
 from aliquot_schema.orchestration import CLOCK_CORRECTED
 from aliquot_schema.policies import PolicyDocument
+from aliquot_schema.reasons import Reason
 
 log: Final = logging.getLogger("aliquot.allocator")
 
@@ -120,6 +122,18 @@ def backoff_s(took_s: float, *, is_idle: bool, is_woken: bool) -> tuple[float, f
         return 0.0, 0.0
     early_s = min(max(IDLE_FACTOR * took_s, IDLE_S_MIN), IDLE_S_MAX) - took_s if is_idle else 0.0
     return took_s, max(0.0, early_s)
+
+
+def _looks_again_us(plan: Plan, snapshot: Snapshot, *, now_us: int) -> int | None:
+    """When to decide again although nothing has happened; None = not needed.
+
+    While a session overruns, the start that is promised behind it moves away, and sessions that were kept waiting for
+    that start may end before it.
+    """
+    if not any(verdict.reason is Reason.RESERVED for verdict in plan.verdicts.values()):
+        return None
+    ends_us = min((row.ends_us for row in snapshot.running if not row.is_leaving), default=None)
+    return None if ends_us is None else max(ends_us, now_us) + OVERRUN_US_MIN
 
 
 class Allocator:
@@ -222,7 +236,9 @@ class Allocator:
             failed=len(plan.failures),
             waiting=len(plan.verdicts),
         )
-        return counts, self._wake_at_us(plan)
+        again_us = _looks_again_us(plan, snapshot, now_us=self._now_us)
+        times = [at_us for at_us in (self._wake_at_us(plan), again_us) if at_us is not None]
+        return counts, min(times, default=None)
 
     def close(self) -> None:
         """Stop the worker thread."""
