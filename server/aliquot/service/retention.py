@@ -147,16 +147,40 @@ LEAP_S: Final = 7 * 86_400.0
 PATIENCE_S: Final = 86_400.0
 
 
+SERVER_JUMPED: Final = (
+    "the clock jumped ahead by %d days, so no history is deleted for 24 hours; if the clock is wrong, correct it"
+)
+
+
+class TwoClocks(Protocol):
+    """The wall clock and the monotonic clock."""
+
+    def wall_us(self) -> int:
+        """Microseconds UTC; differs by the jump after the clock was set."""
+
+    def monotonic(self) -> float:
+        """Seconds from an arbitrary start."""
+
+
 class ClockJumps:
     """Detects jumps of the wall clock by comparing it with the monotonic clock at every call."""
 
-    def __init__(self, clock: Clock, *, known_us: int = 0, correction: ClockCorrection | None = None) -> None:
+    def __init__(
+        self,
+        clock: TwoClocks,
+        *,
+        known_us: int = 0,
+        correction: ClockCorrection | None = None,
+        message: str = SERVER_JUMPED,
+    ) -> None:
         """
         Args:
-            known_us: a wall time known from the event log; 0 = none.
+            known_us: a wall time known from before the start; 0 = none.
             correction: the last one in the event log, whose jump may be less than `PATIENCE_S` ago.
+            message: logged after a jump, with its days as `%d`.
         """
         self._clock = clock
+        self._message = message
         wall_us, at_s = clock.wall_us(), clock.monotonic()
         self._offset_s = (known_us or wall_us) / 1e6 - at_s
         self._since_s: float | None = None
@@ -174,11 +198,7 @@ class ClockJumps:
         if ahead_s >= LEAP_S:
             if self._since_s is None:
                 self._since_s = at_s
-                clock_log.error(
-                    "the clock jumped ahead by %d days, so no history is deleted for 24 hours; if the clock is wrong, "
-                    "correct it",
-                    ahead_s // 86_400,
-                )
+                clock_log.error(self._message, ahead_s // 86_400)
             if at_s - self._since_s < PATIENCE_S:
                 return False
         self._offset_s, self._since_s = offset_s, None

@@ -3,8 +3,8 @@
 Backfill reserves by these times: upper bounds where a user gave a time limit, estimates elsewhere. Two rules matter:
 
 - A session without a limit is planned with the median of similar runs. A longer bound, such as ten times the median,
-  would keep sessions from backfilling that end in time. One that continues from a checkpoint is planned with what is
-  left of it.
+  would keep sessions from backfilling that end in time. For one that continues from a checkpoint, the work that the
+  checkpoint holds is subtracted.
 - A session that has outlived its planned duration is *overdue*. It is expected to run for as long again as it has
   overrun, at least a minute. Expecting it to end now would reserve devices that it still holds, and leave every device
   that really becomes free to others.

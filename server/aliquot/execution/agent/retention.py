@@ -10,49 +10,52 @@ from typing import Final
 
 from aliquot.execution.agent.agent_folder import AgentFolder
 from aliquot.execution.agent.logs import OutputLimit
-from aliquot.service.retention import LEAP_S, PATIENCE_S
+from aliquot.service.retention import ClockJumps
 from aliquot_schema.ids import KernelId, SessionId, kernel_parts
 
 EVERY_S: Final = 3600.0
 """Minimum interval between two scans of the sessions' folders."""
 
+JUMPED_OR_OFF: Final = (
+    "the clock jumped ahead by %d days, or this agent was off for as long: nothing is deleted because of its age for "
+    "24 hours; if the clock is wrong, correct it"
+)
+
 _log: Final = logging.getLogger(__name__)
 
 
 class SteadyClock:
-    """Compares the wall clock with the monotonic clock. After a jump ahead by a week it is not trusted for a day.
+    """Whether the wall clock of the node can be trusted, see `ClockJumps`.
 
     The last time that was trusted is kept in a file, so that a restart of the agent or of its node does not forget it.
     """
 
     def __init__(self, folder: AgentFolder) -> None:
         self._folder = folder
-        self._offset_s: float | None = None
-        self._since_s: float | None = None
+        self._jumps: ClockJumps | None = None
 
     def is_steady(self) -> bool:
         """Whether the wall clock can be trusted. A jump is logged once."""
-        now_s, at_s = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
-        if self._offset_s is None:
+        if self._jumps is None:
             # The folder of an older version has no mark; its last kernel is the newest time that is known.
             known = self._folder.clock if self._folder.clock.exists() else self._folder.kernels
-            self._offset_s = known.stat().st_mtime - at_s
-        ahead_s = now_s - at_s - self._offset_s
-        if ahead_s >= LEAP_S:
-            if self._since_s is None:
-                self._since_s = at_s
-                _log.error(
-                    "the clock jumped ahead by %d days, or this agent was off for as long: nothing is deleted because "
-                    "of its age for 24 hours; if the clock is wrong, correct it",
-                    ahead_s // 86_400,
-                )
-            if at_s - self._since_s < PATIENCE_S:
-                return False
-        self._offset_s, self._since_s = now_s - at_s, None
+            known_us = round(known.stat().st_mtime * 1e6)
+            self._jumps = ClockJumps(_NodeClocks(), known_us=known_us, message=JUMPED_OR_OFF)
+        if not self._jumps.is_steady():
+            return False
+        now_s = time.time()
         with suppress(OSError):
             self._folder.clock.touch(mode=0o600)
             os.utime(self._folder.clock, (now_s, now_s))
         return True
+
+
+class _NodeClocks:
+    def wall_us(self) -> int:
+        return round(time.time() * 1e6)
+
+    def monotonic(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class OldResults:
