@@ -29,7 +29,7 @@ test("a log keeps what it has and continues when another server leads", async ()
   vi.useFakeTimers();
   const seen = new Set<string>();
   const follower = new LogFollower({ id: "ses_1", rank: 0, attempt: null }, () =>
-    seen.add(`${follower.state} ${follower.hindrance}`),
+    seen.add(`${follower.state} ${follower.unavailableReason}`),
   );
   await vi.advanceTimersByTimeAsync(500);
   expect([...seen]).toEqual(["lost the leader was replaced by another server"]);

@@ -28,8 +28,8 @@ const WORDS: Record<LogState, string> = {
   refused: "",
 };
 
-function standing({ state, hindrance }: LogFollower): string {
-  return state === "lost" && hindrance ? `${hindrance}; trying again` : WORDS[state];
+function statusText({ state, unavailableReason }: LogFollower): string {
+  return state === "lost" && unavailableReason ? `${unavailableReason}; trying again` : WORDS[state];
 }
 
 /** The output of one rank: followed live, searched and downloaded. */
@@ -108,7 +108,7 @@ export function LogPanel({ sessionId, name, ranks, attempt }: Props) {
           </span>
         ) : null}
         <span className="end row">
-          <span className="quiet small">{follower ? `${standing(follower)} · ${bytes(follower.offset)}` : ""}</span>
+          <span className="quiet small">{follower ? `${statusText(follower)} · ${bytes(follower.offset)}` : ""}</span>
           <Check text="Wrap" isOn={isWrapped} onChange={setWrapped} />
           <Check text="Follow" isOn={isFollowing} onChange={setFollowing} />
           <Download which={which} end={follower?.offset ?? 0} name={name} />

@@ -1,7 +1,7 @@
 import { Socket } from "../api/socket";
 import { SessionLogDocument } from "../generated/graphql";
 import { Lines } from "./lines";
-import { hindrance, isRefusal, RETRY_MS } from "./refusals";
+import { unavailableReason, isRefusal, RETRY_MS } from "./refusals";
 
 export interface Which {
   readonly id: string;
@@ -22,7 +22,7 @@ export class LogFollower {
   state: LogState = "opening";
   refusal = "";
   /** Why it is lost, in the server's words; "" = the connection was lost. */
-  hindrance = "";
+  unavailableReason = "";
   offset = 0;
   private readonly leaving = new AbortController();
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -45,7 +45,7 @@ export class LogFollower {
         if (await this.isRead()) return;
       } catch (error) {
         if (isRefusal(error)) return this.refuse(error);
-        this.hindrance = hindrance(error);
+        this.unavailableReason = unavailableReason(error);
       }
       await this.wait();
     }
