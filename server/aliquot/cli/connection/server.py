@@ -41,7 +41,7 @@ _REFUSALS: Final = {
 }
 _NO_SERVER: Final = "is it running? `aliquot serve` starts one; --server, --cluster or ALIQUOT_SERVER select another"
 _CONNECTION_ADVICE: Final = {
-    "certificate has expired": "an administrator renews it; the server loads new files without a restart",
+    "certificate has expired": "an administrator has to renew it; the server loads the new files without a restart",
     "CERTIFICATE_VERIFY_FAILED": "for an authority of your own: `aliquot clusters add ... --ca-file FILE`, or "
     "ALIQUOT_CA_FILE",
     "WRONG_VERSION_NUMBER": "this port is not encrypted: its address starts with http://",
@@ -107,7 +107,9 @@ def after_failure(error: Exception) -> str | None:
     if isinstance(error, SubscriptionClosed):
         return "repeat the command; it continues where it stopped"
     if isinstance(error, UnexpectedAnswer) and error.status == _TOO_LARGE:
-        return "a proxy before the server limits the size of requests; an administrator raises it to 16 MiB"
+        return (
+            "a proxy in front of the server limits the size of requests; an administrator can raise the limit to 16 MiB"
+        )
     if isinstance(error, UnexpectedAnswer):
         return "is this the address of an Aliquot server, and of the same version?"
     return None
