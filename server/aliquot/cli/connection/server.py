@@ -41,7 +41,7 @@ _REFUSALS: Final = {
 }
 _NO_SERVER: Final = "is it running? `aliquot serve` starts one; --server, --cluster or ALIQUOT_SERVER select another"
 _CONNECTION_ADVICE: Final = {
-    "certificate has expired": "an administrator has to renew it; the server loads the new files without a restart",
+    "certificate has expired": "an administrator renews it; the server loads the new files without a restart",
     "CERTIFICATE_VERIFY_FAILED": "for an authority of your own: `aliquot clusters add ... --ca-file FILE`, or "
     "ALIQUOT_CA_FILE",
     "WRONG_VERSION_NUMBER": "this port is not encrypted: its address starts with http://",
