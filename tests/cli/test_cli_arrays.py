@@ -153,3 +153,10 @@ def _on_terminal(person: CliUser, *words: str) -> bytes:
         process.wait()
         os.close(ours)
     return found
+
+
+def test_the_list_counts_the_tasks_of_an_array_by_state(array: str, person: CliUser) -> None:
+    listed = person.run("session", "list", "--all", "--name", "outputs").out
+    assert array[-8:] in listed
+    assert "4 completed" in listed
+    assert "0 failed" not in listed

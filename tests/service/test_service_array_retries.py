@@ -162,3 +162,24 @@ async def test_a_retried_task_follows_the_changed_request_of_its_array() -> None
         assert on.session(first).state is S.RUNNING
         assert len(on.held()) == 1
         assert dict(on.session(first).slots) == {"cuda.device": 1}
+
+
+async def test_an_array_has_started_with_its_first_task() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        array = await on.submit(array="0-2")
+        await on.advance()
+        first_us = on.session(task_id(array, index=0)).scheduled_us
+        assert first_us is not None
+        while names := running(on):
+            on.clock.advance(3600)
+            assert on.session(array).started_us == first_us
+            own_us = on.session(names[0]).started_us
+            assert own_us is not None
+            assert own_us >= on.clock.now_us() - 3_700_000_000
+            await end(on, names, code=0)
+        ended = on.session(array)
+        assert (ended.state, ended.started_us) == (S.COMPLETED, first_us)
+        await on.sessions.retry_session(OWNER, array, None)
+        again_us = on.session(array).started_us
+        assert again_us is not None
+        assert again_us > first_us

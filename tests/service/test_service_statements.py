@@ -70,6 +70,18 @@ async def test_a_statement_shows_gpu_hours_cost_share_and_reasons_for_waiting() 
             billing(on).statement(CALLER, project="default", month="9998-12")
 
 
+async def test_of_an_array_the_tasks_count_as_sessions() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_prices(on)
+        await on.submit(array="0-2")
+        for _ in range(3):
+            await on.advance()
+            on.clock.advance(HOUR_S)
+            await end_all(on)
+        found = billing(on).statement(CALLER, project="default", month=None)
+        assert (found.sessions, found.mean_wait) == (3, pytest.approx(HOUR_S, rel=1e-3))
+
+
 async def test_a_statement_is_exported_as_html_and_csv() -> None:
     async with stage([agent("a", devices=1)]) as on:
         await with_prices(on)

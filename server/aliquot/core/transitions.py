@@ -267,6 +267,13 @@ def with_tasks(array: Session, indices: Intervals, *, place: str) -> Session:
     return _with(array, tasks, sets)
 
 
+def start_task(array: Session, index: int, *, now_us: int) -> Session:
+    """The array after one of its tasks got devices; an array has started with its first task."""
+    first_us = now_us if array.started_us is None else array.started_us
+    begun = replace(with_task(array, index, place="active"), scheduled_us=first_us, started_us=first_us)
+    return settled(begun, now_us=now_us)
+
+
 def _with(array: Session, tasks: ArrayTasks, sets: Mapping[str, Intervals]) -> Session:
     return replace(array, tasks=ArrayTasks(max_parallel=tasks.max_parallel, **sets))
 
@@ -290,7 +297,8 @@ def _running(array: Session, *, now_us: int) -> Session:
     if array.state is SessionState.RUNNING:
         return array
     free = release_hold(array) if array.state is SessionState.HELD else array
-    return replace(start(free, now_us=now_us), scheduled_us=now_us)
+    first_us = now_us if array.started_us is None else array.started_us
+    return replace(start(free, now_us=first_us), scheduled_us=first_us)
 
 
 def _failure(tasks: ArrayTasks) -> Failure:

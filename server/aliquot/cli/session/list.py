@@ -27,7 +27,7 @@ from aliquot_schema.resources.units import parse_duration
 if TYPE_CHECKING:
     from aliquot.client import BlockingClient
     from aliquot.client.generated.enums import SessionState
-    from aliquot.client.generated.sessions import Session, TimeRange
+    from aliquot.client.generated.sessions import Session, TaskSet, TimeRange
 
 
 _WHOSE: Final = "Owner and kind"
@@ -224,6 +224,14 @@ def count_tasks(client: "BlockingClient", array: "Session", states: "Iterable[Se
     return client.sessions(first=1, filter=SessionFilter(array_id=array.id, states=list(states))).total_count
 
 
+def tasks_by_state(session: "Session") -> "list[tuple[str, TaskSet]]":
+    """The tasks of an array by state, without empty sets; empty for other sessions."""
+    if session.tasks is None:
+        return []
+    names = ("waiting", "active", "completed", "failed", "canceled")
+    return [(name, tasks) for name in names if (tasks := getattr(session.tasks, name)).count]
+
+
 def session_names(client: "BlockingClient", ids: "Iterable[str]", *, known: "Iterable[Session]" = ()) -> dict[str, str]:
     """The names of those of the sessions that have one, by id; a task is named like `sweep_3`.
 
@@ -265,7 +273,7 @@ def sessions_table(sessions: "Sequence[Session]", *, names: dict[str, str], now:
     for one in sessions:
         why = f"{one.waits.reason}: {one.waits.message}" if one.waits else ""
         outcome = f"exit code {one.exit_code}" if one.exit_code else one.failure.message if one.failure else ""
-        array = "" if one.tasks is None else f"{one.tasks.completed.count} completed, {one.tasks.failed.count} failed"
+        array = ", ".join(f"{tasks.count} {name}" for name, tasks in tasks_by_state(one))
         request = request_text(one.slots, kernels=one.cluster_size)
         rows.add(
             short_id(one.id, full=full_ids),

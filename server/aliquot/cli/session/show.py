@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aliquot.cli.connection.output import amount_text, count_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 from aliquot.cli.connection.tables import with_names
-from aliquot.cli.session.list import waiting_names
+from aliquot.cli.session.list import tasks_by_state, waiting_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.stats import agents_of, device_names, right_size_lines
@@ -164,10 +164,7 @@ def _saved(session: "Session") -> str | None:
 
 
 def _tasks(session: "Session") -> str | None:
-    if session.tasks is None:
-        return None
-    sets = {name: getattr(session.tasks, name) for name in ("waiting", "active", "completed", "failed", "canceled")}
-    return "; ".join(f"{name}: {one.indices}" for name, one in sets.items() if one.count)
+    return "; ".join(f"{name}: {one.indices}" for name, one in tasks_by_state(session)) or None
 
 
 def progress_text(session: "Session") -> str:

@@ -157,8 +157,11 @@ def loss_of(before: Session | None, after: Session, kernels: Iterable[Kernel]) -
 
 
 def counts_of(before: Session | None, after: Session) -> Iterator[StatementEntry]:
-    """What a change of a session counts: its end with its wait, and a preemption, in the month of its receipt."""
-    if before is None or before.state not in ACTIVE or before.attempt != after.attempt:
+    """What a change of a session counts: its end with its wait, and a preemption, in the month of its receipt.
+
+    Of a job array, its tasks count.
+    """
+    if before is None or before.tasks is not None or before.state not in ACTIVE or before.attempt != after.attempt:
         return
     accounts = accounts_of(after.owner, after.project, after.key_id)
     if after.ended_us is not None and before.scheduled_us is not None:

@@ -142,7 +142,7 @@ def _requeue_tasks(
     back = transitions.run_again(array, now_us=now_us) if array.is_ended else array
     back = transitions.with_tasks(transitions.with_tasks(back, waiting, place="waiting"), active, place="active")
     if back.state is SessionState.RUNNING and waiting:
-        back = replace(back, state=SessionState.QUEUED, scheduled_us=None, started_us=None)
+        back = replace(back, state=SessionState.QUEUED)
     return draft.put(transitions.settled(back, now_us=now_us), "retried")
 
 

@@ -14,7 +14,6 @@ from aliquot.core.model.snapshot import PendingRow, asks_the_same, startable
 from aliquot.core.scheduler.bookings import with_decision
 from aliquot.core.scheduler.decide import NOT_PLACED
 from aliquot.core.scheduler.eligibility import DEPENDENCY, broken_dependency
-from aliquot.core.transitions import settled, with_task
 from aliquot.service.lifecycle.idle_sessions import acted
 from aliquot.service.lifecycle.launch_orders import Orders, start
 from aliquot.service.lifecycle.preemption import evict
@@ -222,7 +221,7 @@ class PlacementWriter(Struct, frozen=True, kw_only=True):
 
     def _split(self, draft: UnitOfWork, array: Session, index: int) -> Session:
         """Make one task of an array a session of its own; one that ran before continues its attempt numbers."""
-        split = settled(with_task(array, index, place="active"), now_us=self.now_us)
+        split = transitions.start_task(array, index, now_us=self.now_us)
         draft.merge(split, "running" if split.state is SessionState.RUNNING else "split")
         name = task_id(array.id, index=index)
         known = draft.session(name)
@@ -249,6 +248,8 @@ class PlacementWriter(Struct, frozen=True, kw_only=True):
             array_id=array.id,
             array_index=index,
             tasks=None,
+            scheduled_us=None,
+            started_us=None,
         )
 
     def _grant(self, draft: UnitOfWork, session: Session, placement: Placement) -> None:
