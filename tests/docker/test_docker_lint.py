@@ -30,7 +30,7 @@ def test_base_images_are_pinned() -> None:
     others = [one["image"] for one in compose["services"].values() if not one["image"].startswith("aliquot-")]
     bases = re.findall(r"^ARG \w+=(.+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
     for image in [*others, *bases]:
-        assert re.search(r":v?\d+\.\d+", image), image
+        assert re.search(r":v?\d+\.\d+\S*@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_units_are_understood_by_systemd(tmp_path: Path) -> None:
