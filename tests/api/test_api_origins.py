@@ -1,8 +1,9 @@
 """The guard refuses requests for other hosts and from other sites."""
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from aliquot.api.encoding import REQUEST_ID
 from aliquot.api.middleware import OriginCheck
 from api_server import ApiServer
 
@@ -144,6 +145,40 @@ async def test_host_patterns(hosts: tuple[str, ...], host: str, served: bool) ->
     scope = {"type": "http", "path": "/", "headers": [(b"host", host.encode())]}
     await OriginCheck(application, hosts=hosts)(scope, receive, send)  # type: ignore[arg-type]  # messages are plain dicts
     assert (reached, statuses) == ((["/"], []) if served else ([], [421]))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "origin", "served"),
+    [
+        ("https", "https://gpu.example", True),
+        ("wss", "https://gpu.example", True),
+        ("https", "http://gpu.example", False),
+        ("wss", "http://gpu.example", False),
+        ("http", "https://gpu.example", True),
+        ("http", "http://gpu.example", True),
+    ],
+)
+async def test_a_page_sent_without_tls_is_another_site_than_one_with_tls(
+    scheme: str, origin: str, served: bool
+) -> None:
+    reached: list[str] = []
+    sent: list[Message] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        reached.append(scope["path"])
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"gpu.example"), (b"origin", origin.encode())]
+    kind = "websocket" if scheme.startswith("ws") else "http"
+    scope = {"type": kind, "scheme": scheme, "path": "/", "headers": headers, REQUEST_ID: "1"}
+    await OriginCheck(application, hosts=("gpu.example",))(scope, receive, send)
+    assert reached == (["/"] if served else [])
+    assert bool(sent) is not served
 
 
 @pytest.mark.parametrize("names", [[], [b"localhost", b"evil.example"], [b""]])

@@ -138,7 +138,7 @@ class OriginCheck:
             origin = headers.get("origin")
             is_allowed = origin is not None and origin.lower() in self._origins
             if scope["path"] not in OPEN_PATHS:
-                refused = self._refusal(headers, is_allowed=is_allowed)
+                refused = self._refusal(scope, headers, is_allowed=is_allowed)
             if origin is not None and is_allowed and scope["type"] == "http":
                 send = readable_by(origin, send)
                 if refused is None and is_preflight(scope):
@@ -156,7 +156,7 @@ class OriginCheck:
             return
         await refusal(scope, status, "forbidden", message)(scope, receive, send)
 
-    def _refusal(self, headers: Headers, *, is_allowed: bool) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, headers: Headers, *, is_allowed: bool) -> tuple[int, str] | None:
         asked = headers.getlist("host")
         host = _hostname(f"//{asked[0]}") if len(asked) == 1 else None
         if host is None:
@@ -164,7 +164,7 @@ class OriginCheck:
         if not any(_matches(host, allowed) for allowed in self._hosts):
             return 421, f"{host} is not a name of this server. Add it to the setting allowed-hosts."
         origin = headers.get("origin")
-        if origin is None or is_allowed or _is_same(origin, asked[0]):
+        if origin is None or is_allowed or _is_same(origin, asked[0], is_tls=scope["scheme"] in ("https", "wss")):
             return None
         return (
             403,
@@ -176,11 +176,14 @@ def _matches(host: str, allowed: str) -> bool:
     return allowed in ("*", host) or (allowed.startswith("*.") and host.endswith(allowed[1:]))
 
 
-def _is_same(origin: str, host: str) -> bool:
+def _is_same(origin: str, host: str, *, is_tls: bool) -> bool:
+    """Whether a page is of this server. One sent over plain HTTP is not, where requests come by TLS: anyone on the way
+    can have written it. A proxy that does TLS may forward plain HTTP, so the other way round nothing follows."""
     try:
-        return urlsplit(origin.lower()).netloc == host.lower()
+        parts = urlsplit(origin.lower())
     except ValueError:
         return False
+    return parts.netloc == host.lower() and (parts.scheme == "https" or not is_tls)
 
 
 @lru_cache(maxsize=16)  # legitimate clients use few
