@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from aliquot.execution.settings import DiskRules
-from aliquot_schema.cluster.launching import NewReadings
+from aliquot.service.alerts.conditions import results_not_copied
+from aliquot.service.alerts.rules import DEFAULTS
+from aliquot_schema.alerts import AlertRule
+from aliquot_schema.cluster.launching import AgentSilent, NewReadings
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.states import SessionState
 from service_bench import agent
@@ -89,3 +92,17 @@ def test_the_free_space_rule_is_checked_on_a_real_file_system(tmp_path: Path) ->
     assert words.startswith(f"the disk of {tmp_path} has ")
     assert words.endswith("free; 4 EiB must stay free")
     assert DiskRules(bytes_min=2**62).shortage(tmp_path / "missing") is None
+
+
+async def test_copies_of_results_that_fail_are_an_alert_until_they_succeed() -> None:
+    fault = "the results of ses_1 cannot be copied to results-folder; tried every minute: [Errno 13]"
+    async with stage([agent("a", devices=1)]) as on:
+        rule = DEFAULTS[AlertRule.RESULTS_NOT_COPIED]
+        await on.on_event(NewReadings(agent_id=A, at_us=1, readings=(), copy_fault=fault))
+        (found,) = results_not_copied(on.state, rule, 0)
+        assert (found.subject, found.words) == ("a", f"on agent a, {fault}")
+        await on.on_event(NewReadings(agent_id=A, at_us=2, readings=()))
+        assert not list(results_not_copied(on.state, rule, 0))
+        await on.on_event(NewReadings(agent_id=A, at_us=3, readings=(), copy_fault=fault))
+        await on.on_event(AgentSilent(agent_id=A, lost=False))
+        assert not list(results_not_copied(on.state, rule, 0))

@@ -128,6 +128,8 @@ class ReadingsReport(Struct, frozen=True, kw_only=True):
     disk_shortage: str | None = None
     host_uses: Mapping[KernelId, HostUse] = field(default_factory=dict)
     """CPU time and host memory of running kernels; agents of the release before this field omit it."""
+    copy_fault: str | None = None
+    """See `NewReadings`; agents of the release before this field omit it."""
 
 
 class KernelChangeReport(Struct, frozen=True, kw_only=True):
@@ -330,7 +332,11 @@ def message_fault(message: Message) -> str | None:
             return inventory_fault(message.inventory)
         case ReadingsReport():
             return readings_fault(
-                message.at_us, message.readings, disk_shortage=message.disk_shortage, host_uses=message.host_uses
+                message.at_us,
+                message.readings,
+                disk_shortage=message.disk_shortage,
+                host_uses=message.host_uses,
+                copy_fault=message.copy_fault,
             )
         case KernelChangeReport():
             return report_fault(message.report)

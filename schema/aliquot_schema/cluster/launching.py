@@ -219,6 +219,8 @@ class NewReadings(Struct, frozen=True, kw_only=True):
     """Message if the disk for output is nearly full, which blocks launches there; None = enough space."""
     host_uses: Mapping[KernelId, HostUse] = field(default_factory=dict)
     """CPU time and host memory of the running kernels."""
+    copy_fault: str | None = None
+    """Message if results of ended sessions cannot be copied to `results-folder`; None = no copy has failed."""
 
 
 class KernelChanged(Struct, frozen=True, kw_only=True):
@@ -316,12 +318,14 @@ def readings_fault(
     *,
     disk_shortage: str | None,
     host_uses: Mapping[KernelId, HostUse] = NO_HOST_USES,
+    copy_fault: str | None = None,
 ) -> str | None:
     """Message about the first invalid value of a set of readings; None = valid."""
     return (
         number_fault("at_us", at_us, least=0, most=TIME_US_MAX)
         or number_fault("the number of readings", len(readings), least=0, most=DEVICES_MAX)
         or (None if disk_shortage is None else prose_fault("disk_shortage", disk_shortage))
+        or (None if copy_fault is None else prose_fault("copy_fault", copy_fault))
         or next(filter(None, map(reading_fault, readings)), None)
         or _duplicate("reading of device", (reading.device_id for reading in readings))
         or number_fault("the number of host_uses", len(host_uses), least=0, most=KERNELS_MAX)

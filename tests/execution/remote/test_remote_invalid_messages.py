@@ -138,6 +138,10 @@ FAULTS: Final[list[tuple[Callable[[], Message], str]]] = [
     (lambda: ReadingsReport(number=2, at_us=-1, readings=()), "at_us is -1"),
     (lambda: ReadingsReport(number=2, at_us=1, readings=(DeviceReading(device_id=DeviceId("g")),) * 2), "occurs twice"),
     (
+        lambda: ReadingsReport(number=2, at_us=1, readings=(), copy_fault="\0"),
+        "copy_fault contains the character NUL",
+    ),
+    (
         lambda: ReadingsReport(number=2, at_us=1, readings=(), disk_shortage="\0"),
         "disk_shortage contains the character NUL",
     ),

@@ -115,6 +115,7 @@ class AgentCore:
             on_measured=self._watch.look_for_checkpoints,
             limit=limit,
             refresh_images=self._preparation.refresh_images,
+            copy_fault=self._results.copy_fault,
         )
 
     @property

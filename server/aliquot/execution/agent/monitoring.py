@@ -66,6 +66,7 @@ class Monitor:
         on_measured: Callable[[Sequence[KernelHandle]], Awaitable[None]],
         limit: OutputLimit,
         refresh_images: Callable[[], bool],
+        copy_fault: Callable[[], str | None],
     ) -> None:
         """
         Args:
@@ -74,6 +75,7 @@ class Monitor:
             on_measured: called for the running kernels, after each measurement.
             limit: applied to the outputs of running kernels.
             refresh_images: called with the devices; whether the images changed.
+            copy_fault: why results cannot be copied; None = they are.
         """
         self._config = config
         self._devices = devices
@@ -87,6 +89,7 @@ class Monitor:
         self._memory = MemoryWatch()
         self._limit = limit
         self._refresh_images = refresh_images
+        self._copy_fault = copy_fault
         self._on_measured = on_measured
 
     async def run(self) -> None:
@@ -114,6 +117,7 @@ class Monitor:
                 readings=readings,
                 disk_shortage=shortage,
                 host_uses=host_uses,
+                copy_fault=self._copy_fault(),
             )
         )
         await self._on_measured(kernels)

@@ -312,6 +312,7 @@ class RemoteExecutor:
                     readings=report.readings,
                     disk_shortage=report.disk_shortage,
                     host_uses=report.host_uses,
+                    copy_fault=report.copy_fault,
                 )
             case KernelChangeReport():
                 message = KernelChanged(agent_id=agent_id, report=report.report)

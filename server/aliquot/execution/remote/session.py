@@ -129,6 +129,7 @@ class Outbox:
                 readings=readings.readings,
                 disk_shortage=readings.disk_shortage,
                 host_uses=readings.host_uses,
+                copy_fault=readings.copy_fault,
             )
         return None
 

@@ -125,6 +125,7 @@ class AgentMessages:
                 self._state.host_uses.take(agent_id, host_uses)
                 self._note_use(agent_id, readings)
                 self._device_time.measure(agent_id, readings, state=self._state, now_s=self._clock.monotonic())
+                self._state.readings.note_copies(agent_id, message.copy_fault)
                 self._on_readings(message)
                 if self._state.disk_space.note(agent_id, message.disk_shortage):
                     self._on_reachable()
@@ -254,6 +255,7 @@ class AgentMessages:
         for message in messages:
             self._state.reachable.discard(message.agent_id)
             self._state.disk_space.agents.pop(message.agent_id, None)
+            self._state.readings.note_copies(message.agent_id, None)
         await self._journal.persist(change, actor=ACTOR)
 
 

@@ -146,6 +146,12 @@ def disk_low(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCon
         yield AlertCondition(subject=agent_id, words=f"on agent {agent_id}, {shortage}")
 
 
+def results_not_copied(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
+    """Agents that cannot copy results to `results-folder`."""
+    for agent_id, fault in sorted(state.readings.copy_faults.items()):
+        yield AlertCondition(subject=agent_id, words=f"on agent {agent_id}, {fault}")
+
+
 def clock_corrected(state: State, rule: NoticeRule, now_us: int) -> Iterator[AlertCondition]:
     """A correction of the clock within the last seconds of the threshold."""
     correction = state.clock_correction
@@ -199,6 +205,7 @@ CHECKS: Final[Mapping[AlertRule, Check]] = {
     AlertRule.EXTERNAL_PROCESS: external_process,
     AlertRule.FAILURE_RATE: high_failure_rate,
     AlertRule.DISK_LOW: disk_low,
+    AlertRule.RESULTS_NOT_COPIED: results_not_copied,
     AlertRule.CLOCK_CORRECTED: clock_corrected,
     AlertRule.IDLE_BEHIND_QUOTAS: gpus_idle_behind_quotas,
     AlertRule.GPU_IDLE: gpu_idle,

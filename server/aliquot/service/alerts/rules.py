@@ -27,6 +27,7 @@ DEFAULTS: Final[Mapping[AlertRule, NoticeRule]] = {
         (AlertRule.EXTERNAL_PROCESS, 0, 0, 60, Severity.WARNING),
         (AlertRule.FAILURE_RATE, 50, FLOOR, 0, Severity.WARNING),
         (AlertRule.DISK_LOW, 0, 0, 30, Severity.CRITICAL),
+        (AlertRule.RESULTS_NOT_COPIED, 0, 0, 120, Severity.WARNING),
         (AlertRule.IDLE_BEHIND_QUOTAS, 0, 0, 900, Severity.WARNING),
         (AlertRule.GPU_IDLE, HOUR_S // 2, 0, 0, Severity.WARNING),
         (AlertRule.BUDGET_SPENT, WARNED_PCT, 0, 0, Severity.WARNING),

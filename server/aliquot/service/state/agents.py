@@ -40,11 +40,20 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
         self.listeners: list[Callable[[AgentId | None], None]] = []
         """Called with the agent whose readings changed; with None when all were dropped."""
         self.idle_devices = IdleDevices()
+        self.copy_faults: dict[AgentId, str] = {}
+        """Agents that cannot copy results to `results-folder`, and why."""
 
     def take(self, agent_id: AgentId, readings: Iterable[DeviceReading]) -> None:
         """Store an agent's measurements."""
         self.update(((agent_id, reading.device_id), reading) for reading in readings)
         self._notify(agent_id)
+
+    def note_copies(self, agent_id: AgentId, fault: str | None) -> None:
+        """Store whether an agent can copy results."""
+        if fault is None:
+            self.copy_faults.pop(agent_id, None)
+        else:
+            self.copy_faults[agent_id] = fault
 
     def forget(self, agent_ids: Collection[AgentId]) -> None:
         """Remove the readings of these agents."""
@@ -57,6 +66,7 @@ class Readings(dict[tuple[AgentId, DeviceId], DeviceReading]):
         """Remove all readings."""
         self.clear()
         self.idle_devices.clear()
+        self.copy_faults.clear()
         self._notify(None)
 
     def _notify(self, agent_id: AgentId | None) -> None:

@@ -24,6 +24,7 @@ from aliquot_schema.ids import AgentId, SessionId, kernel_parts
 
 AGAIN_S: Final = 60.0
 """Pause after a copy that failed."""
+REASON_CHARS_MAX: Final = 300
 SWEEP_S: Final = 86_400.0
 CHANGES_MAX: Final = 3
 """Copies of a session that are tried while its files still change."""
@@ -92,6 +93,16 @@ class ResultCopies:
         self._store = store
         self._worker = worker
         self._waiting: asyncio.Queue[SessionId] = asyncio.Queue()
+        self._failed: dict[SessionId, str] = {}
+        """Sessions whose last copy failed, and why, the oldest failure first."""
+
+    def fault(self) -> str | None:
+        """Why results are not in the store; None = nothing has failed."""
+        if not self._failed:
+            return None
+        session_id, why = next(iter(self._failed.items()))
+        others = f" and of {len(self._failed) - 1} more" if len(self._failed) > 1 else ""
+        return f"the results of {session_id}{others} cannot be copied to results-folder; tried every minute: {why}"
 
     def add(self, session_id: SessionId) -> None:
         """A kernel of a session has ended here."""
@@ -122,10 +133,12 @@ class ResultCopies:
             session_id = await self._waiting.get()
             try:
                 await self._worker.run(self._copy, self._store, session_id)
+                self._failed.pop(session_id, None)
             except NotFound:
-                continue
+                self._failed.pop(session_id, None)
             except Exception as error:
                 _log.warning("the results of %s cannot be copied, it is tried again: %s", session_id, error)
+                self._failed[session_id] = str(error).replace("\0", "")[:REASON_CHARS_MAX] or type(error).__name__
                 self._worker.spawn(self._again(session_id))
 
     async def _again(self, session_id: SessionId) -> None:
@@ -193,6 +206,10 @@ class Results:
     async def close(self) -> None:
         """End after the steps under way."""
         await self._worker.close()
+
+    def copy_fault(self) -> str | None:
+        """See `ResultCopies.fault`."""
+        return self._copies.fault()
 
     def note(self, report: KernelReport) -> None:
         """A kernel's phase has changed."""
