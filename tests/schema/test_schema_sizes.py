@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot_schema.errors import InvalidAmount, InvalidRequest
-from aliquot_schema.resources.units import duration_seconds, format_duration, format_size, parse_duration, parse_size
+from aliquot_schema.resources.units import (
+    duration_seconds,
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+    percent_text,
+)
 
 DURATIONS: Final = json.loads(
     (Path(__file__).parents[2] / "server/dashboard/tests/durations.json").read_text(encoding="utf-8")
@@ -121,3 +128,11 @@ def test_durations_are_written_in_full(seconds: float, text: str) -> None:
 @given(st.integers(0, 10**10))
 def test_formatted_durations_parse_to_the_same_value(milliseconds: int) -> None:
     assert parse_duration(format_duration(milliseconds / 1000)) == pytest.approx(milliseconds / 1000, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("percent", "text"),
+    [(0, "0 %"), (0.01, "< 0.1 %"), (0.4, "0.4 %"), (5, "5 %"), (42.6, "43 %"), (99.6, "99.6 %"), (100, "100 %")],
+)
+def test_percentages_near_none_and_all_keep_a_decimal(percent: float, text: str) -> None:
+    assert percent_text(percent) == text

@@ -135,6 +135,13 @@ def _with_units(written: str) -> Decimal | None:
     return sum((EXACT.multiply(Decimal(number), _DURATION_UNITS[unit]) for number, unit in parts), Decimal(0))
 
 
+def percent_text(percent: float) -> str:
+    """A percentage for people: near 0 and near 100 with one decimal, so that a small part is not taken for none."""
+    if 0 < percent < 0.05:
+        return "< 0.1 %"
+    return f"{percent:.0f} %" if 10 <= percent <= 90 else f"{round(percent, 1):g} %"
+
+
 def decimal_text(number: float) -> str:
     """Shortest decimal text of a number, without an exponent; `NaN` and `Infinity` as such."""
     return format(Decimal(repr(float(number))).normalize(), "f")

@@ -9,6 +9,7 @@ from typer import Option
 
 from aliquot.cli.connection.output import cells, print_json, printable, show_table, table
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot_schema.resources.units import percent_text
 
 if TYPE_CHECKING:
     from aliquot.client.generated.observation import ObservedGpu, ObservedWeek
@@ -64,7 +65,7 @@ def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None") -> None:
 
 
 def _use(gpu: "ObservedGpu") -> str:
-    return "-" if gpu.utilization_pct is None else f"{gpu.utilization_pct:.0f} %"
+    return "-" if gpu.utilization_pct is None else percent_text(gpu.utilization_pct)
 
 
 def _who(gpu: "ObservedGpu") -> str:
@@ -95,8 +96,8 @@ def _summary(week: "ObservedWeek") -> str:
     taken = 100 * week.used_hours / week.gpu_hours if week.gpu_hours else 0
     idle = 100 * week.idle_hours / week.used_hours if week.used_hours else 0
     return (
-        f"<p>{week.used_hours:.1f} of {week.gpu_hours:.1f} GPU-hours were taken ({taken:.0f} %). "
-        f"{week.idle_hours:.1f} of them ({idle:.0f} %) were not used. The server counts while it runs.</p>"
+        f"<p>{week.used_hours:.1f} of {week.gpu_hours:.1f} GPU-hours were taken ({percent_text(taken)}). "
+        f"{week.idle_hours:.1f} of them ({percent_text(idle)}) were not used. The server counts while it runs.</p>"
     )
 
 

@@ -17,6 +17,7 @@ from aliquot.service.views.observed_gpus import WEEK_PREFIX, observed_week, reco
 from aliquot.service.views.terms import moment
 from aliquot_schema.alerts import NoticeKind, Severity
 from aliquot_schema.orchestration import Action
+from aliquot_schema.resources.units import percent_text
 from aliquot_schema.views.observation import ObservedWeekView
 
 log: Final = logging.getLogger("aliquot.observation")
@@ -53,8 +54,9 @@ def report_words(week: ObservedWeekView) -> str:
     lose = len(week.would_lose)
     would = "" if not lose else f" {lose} {'session' if lose == 1 else 'sessions'} would lose unused GPUs now."
     return (
-        f"GPUs in week {week.week}: {used_pct:.0f} % of {week.gpu_hours:.1f} GPU-hours were taken, {idle_pct:.0f} % of "
-        f"that without use. {people}{more}.{fair}{would} `aliquot report --week {week.week} --html FILE` has all of it"
+        f"GPUs in week {week.week}: {percent_text(used_pct)} of {week.gpu_hours:.1f} GPU-hours were taken, "
+        f"{percent_text(idle_pct)} of that without use. {people}{more}.{fair}{would} "
+        f"`aliquot report --week {week.week} --html FILE` has all of it"
     )
 
 

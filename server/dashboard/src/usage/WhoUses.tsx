@@ -1,5 +1,6 @@
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
+import { percent } from "../format/amounts";
 import { ObservedUseDocument, type ObservedUseQuery } from "../generated/graphql";
 
 const EVERY_MS = 30_000;
@@ -52,7 +53,7 @@ export function WhoUses() {
               <tr key={`${gpu.node_id}/${gpu.gpu_id}`}>
                 <td>{gpu.hostname}</td>
                 <td>{gpu.name}</td>
-                <td>{gpu.utilization_pct === null ? "–" : `${Math.round(gpu.utilization_pct)} %`}</td>
+                <td>{gpu.utilization_pct === null ? "–" : percent(gpu.utilization_pct / 100)}</td>
                 <td>{whoOf(gpu)}</td>
               </tr>
             ))}
