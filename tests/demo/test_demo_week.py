@@ -12,15 +12,18 @@ from aliquot.app.agents import token_file_of
 from aliquot.app.demo import begin_demo, with_demo
 from aliquot.core.billing.entries import device_hours
 from aliquot.core.scheduler.shares import weight_of
+from aliquot.core.simulation.history_run import run_history
+from aliquot.core.simulation.recorded_history import HistoryRunSettings
 from aliquot.demo.readings import store_readings
 from aliquot.demo.scenario import PEOPLE, PROJECTS, TAG, submissions
 from aliquot.demo.week import WEEK_US, GeneratedWeek
 from aliquot.errors import ConfigurationError
 from aliquot.service.audit.audit import AuditStore
+from aliquot.service.backtests.recording import record
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
 from aliquot.service.history.ports import HeldAmount
-from aliquot.service.ledger.replay import replay
+from aliquot.service.ledger.replay import entries_of, replay
 from aliquot.service.ports import LoadedRows
 from aliquot.service.use_cases import state_of
 from aliquot.settings import Settings
@@ -73,6 +76,17 @@ async def test_every_decision_replays_without_a_difference(stored: StoredWeek) -
     assert [one.differences for one in found if one.differences] == []
     assert sum(one.entry.lost for one in found) == 0
     assert sum(one.placements for one in found) == sum(session.attempt for session in stored.week.sessions)
+
+
+async def test_a_backtest_of_the_demo_week_starts_every_session_when_it_started(stored: StoredWeek) -> None:
+    keys = await stored.store.ledger.last(100_000)
+    ledger = entries_of(stored.store.ledger, first=keys[0].number, last=keys[-1].number)
+    times_us = [entry.now_us async for entry in ledger]
+    assert times_us == sorted(set(times_us)), "no two passes of a server are at the same time"
+    history = await record(stored.store.ledger, since_us=0, until_us=stored.week.until_us)
+    granted_us = run_history(history, HistoryRunSettings(exact=True)).granted_us
+    was = {one.name: one.attempts[0].granted_us for one in history.counted}
+    assert {name: granted_us.get(name) for name in was} == was
 
 
 async def test_the_records_of_the_demo_week_verify_and_match_the_state(stored: StoredWeek) -> None:

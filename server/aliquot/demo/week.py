@@ -230,6 +230,7 @@ class _Service:
         self, store: DatabaseStore, loaded: LoadedRows, *, agents: Sequence[Agent], clock: _Clock, random: Random
     ) -> None:
         self._epoch = loaded.epoch
+        self._clock = clock
         self.state = State()
         self.processes = _Processes(agents, now_us=clock.now_us)
         ids, state = _Ids(clock, random), self.state
@@ -265,6 +266,7 @@ class _Service:
         await self._deliver()
         while True:
             counts, wake_at_us = await self._allocator.run_once()
+            self._clock.correct(self._clock.now_us() + 1)  # no two passes of a server are at the same time
             if not await self._deliver() and not counts.outdated:
                 return wake_at_us
 
