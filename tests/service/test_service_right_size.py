@@ -118,6 +118,22 @@ async def test_advice_omits_unused_gpus_and_reads_past_runs_once(tmp_path: Path)
     assert list(await sizing.weekly(past[0].owner)) == [found.message]
 
 
+async def test_a_request_is_not_said_to_match_what_was_not_measured(tmp_path: Path) -> None:
+    store = await past_runs(tmp_path, 6)
+    slots = ResourceSlot.parse({"cuda.device": "2"})
+    store.sessions_ = [
+        replace(one, spec=replace(one.spec, slots=slots, time_limit_ms=75 * 60_000)) for one in store.sessions_
+    ]
+
+    async def gpus(session_id: SessionId) -> tuple[GpuStatsView, ...]:
+        return ()
+
+    sizing = RightSizing(store=store, clock=SystemClock(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    found = await sizing.advice(store.sessions_[0])
+    assert found is not None
+    assert found.message == f"How much the last 6 runs of {found.command} used their GPUs is not known."
+
+
 async def test_the_weekly_advice_names_a_command_once_whatever_its_time_limits_were(tmp_path: Path) -> None:
     store = await past_runs(tmp_path, 6)
     limits_ms = [8 * 3_600_000, 9 * 3_600_000] * 3

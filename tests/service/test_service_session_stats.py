@@ -40,6 +40,7 @@ def gpu(**more: Any) -> GpuStatsView:
         ([gpu(memory_peak_gb=79.0)], {}, "nearly all of its GPU memory"),
         ([gpu(utilization=20.0, memory_peak_gb=10.0)], {}, "Half of each GPU would do"),
         ([gpu()], HOUR_LIMIT, "It ran 1 h of its limit of 4 h"),
+        ([gpu()], {**HOUR_LIMIT, "state": SessionState.FAILED}, "matches what it requested"),
         ([gpu(utilization=None, memory_peak_gb=None)], {}, "Its GPUs were not measured."),
         ([gpu()], {}, "matches what it requested"),
         (

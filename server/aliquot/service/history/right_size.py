@@ -121,7 +121,7 @@ class RightSizing:
             command=command,
             runs=len(runs),
             figures=figures,
-            message=said or f"What is requested matches what the last {len(runs)} runs of {command} used.",
+            message=said or _no_change(runs, command, holds_gpus=workload.milli > 0),
         )
 
     async def _run(self, session: Session) -> PastRun:
@@ -153,6 +153,14 @@ class RightSizing:
 def _is_named(workload: Workload) -> bool:
     """Whether the program is known; a script that begins with a comment has none."""
     return workload.program is not None and any(sign.isalnum() for sign in workload.program)
+
+
+def _no_change(runs: Sequence[PastRun], command: str, *, holds_gpus: bool) -> str:
+    """What is said where no figure would change."""
+    past = f"the last {len(runs)} runs of {command}"
+    if holds_gpus and all(run.gpus_used is None for run in runs):
+        return f"How much {past} used their GPUs is not known."
+    return f"What is requested matches what {past} used."
 
 
 def _is_like(session: Session, workload: Workload) -> bool:

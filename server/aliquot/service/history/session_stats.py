@@ -16,7 +16,7 @@ from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.resources.leases import HostUse
 from aliquot_schema.resources.slots import parse_amount
 from aliquot_schema.resources.units import format_duration, size_text
-from aliquot_schema.states import ENDED, SessionState
+from aliquot_schema.states import SessionState
 from aliquot_schema.views.sessions import KernelView, SessionView
 from aliquot_schema.views.statistics import GpuStatsView, HostStatsView, SessionStatsView
 
@@ -224,7 +224,8 @@ def advice(
     found = _gpu_advice(session, gpus, hosts) or _host_advice(hosts)
     if found is not None:
         return found
-    if session.time_limit is not None and session.state in ENDED and ran_s * LIMIT_PARTS < session.time_limit:
+    has_finished = session.state is SessionState.COMPLETED  # what failed or was canceled may need longer
+    if session.time_limit is not None and has_finished and ran_s * LIMIT_PARTS < session.time_limit:
         limit, ran = format_duration(session.time_limit), format_duration(round(ran_s))
         return f"It ran {ran} of its limit of {limit}: a shorter --time-limit lets it start in smaller gaps."
     if gpus and all(gpu.utilization is None for gpu in gpus):
