@@ -237,6 +237,8 @@ def _check_usage_of_a_period(person: CliUser) -> None:
     for words, why in (
         (("--month", "May"), "give a month like 2026-05"),
         (("--month", "9998-05"), "has not begun yet"),
+        (("--until", f"{month}-01"), "--until: add --since, the first day of the period"),
+        (("--since", "2001-01-01"), "--since: a period may have at most 2000 days; give a later day"),
         (("--month", month, "--since", f"{month}-01"), "give --month, or --since and --until"),
         (("--month", month, "--user", name), "use --by user"),
         (("--csv",), "add --month or --since"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 DAY_S: Final = 86_400.0
+DAYS_MAX: Final = 2000
 _PERIOD: Final = "A period"
 First = Annotated[int, Option("--first", "-n", min=1, help="How many, from the head of the queue.")]
 
@@ -286,9 +287,13 @@ def _print_period(
     """Print the GPU-hours of a period by user or project, the largest first."""
     from aliquot.client.generated.enums import UsageBy
 
-    if first is not None and first > present():
+    if first is None:
+        usage_error("--until: add --since, the first day of the period")
+    if first > present():
         usage_error("the period has not begun yet")
     until = None if end is None else min(end, present())
+    if (until or present()) - first > timedelta(days=DAYS_MAX):
+        usage_error(f"--since: a period may have at most {DAYS_MAX} days; give a later day")
     found = client.usage_history(by=choice(UsageBy, by, of="grouping"), since=first, until=until, step=DAY_S)
     if as_json:
         print_json(found)
