@@ -92,6 +92,16 @@ async def test_a_proposal_is_applied_by_one_command_and_once() -> None:
         assert TRIAL_ID not in on.state.actions
 
 
+async def test_a_proposal_whose_weights_were_changed_back_is_not_said_to_be_applied() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        jobs, found = await tuned(on, proposal(on.state.policy.version))
+        await jobs.apply_tuning(OPERATOR, found.id)
+        before = replace(on.state.policy, weights=Weights())
+        await on.journal.transact(lambda draft: draft.put(before, "changed"), actor=BY_TUNING)
+        with pytest.raises(VersionConflict, match="; tune again"):
+            await jobs.apply_tuning(OPERATOR, found.id)
+
+
 async def test_a_proposal_that_is_no_better_or_of_an_older_policy_is_refused() -> None:
     async with stage([agent("a", devices=4)]) as on:
         jobs, found = await tuned(on, proposal(on.state.policy.version, is_better=False, verdict="Keep the policy."))

@@ -104,20 +104,20 @@ class Backtests(OperatorCommands):
         return self._begin(caller, name, order, runner, labels=(TUNING_LABEL,), applies_itself=is_auto)
 
     async def apply_tuning(self, caller: Caller, name: str) -> BacktestView:
-        """Change the policy to the proposal of a tuning; no effect when it is applied already.
+        """Change the policy to the proposal of a tuning; no effect while the policy is the one that it made.
 
         Raises:
             Forbidden: the caller is no operator.
             NotFound: there is no such tuning.
             StateConflict: it has not completed, or it proposes nothing.
-            VersionConflict: the policy has changed since the tuning began.
+            VersionConflict: the policy has changed since the tuning began, or the proposal was taken back.
         """
         view = self._found(caller, name)
         if view.tuning is None:
             raise StateConflict(f"{name[:80]} is no tuning that has completed", id=name[:80], state=view.state)
         if not view.tuning.is_better:
             raise StateConflict(view.tuning.verdict, id=name[:80], state=view.state)
-        if view.applied_version is None:
+        if view.applied_version != self._state.policy.version:
             tuning = view.tuning
             version = await self._act(caller, lambda draft: self._apply(draft, name, tuning))
             self._set(name, applied_version=version)
@@ -281,7 +281,7 @@ class Backtests(OperatorCommands):
         check_role(caller, Role.OPERATOR)
         view = self._views.get(name)
         if view is None:
-            text = f"there is no backtest {name[:80]}; the last {KEPT_MAX} are kept"
+            text = f"there is no backtest {name[:80]}; a server keeps the last {KEPT_MAX} until it is restarted"
             raise NotFound(text, kind="backtest", id=name[:80])
         return view
 
