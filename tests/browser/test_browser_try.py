@@ -17,6 +17,10 @@ pytestmark = pytest.mark.anyio
 
 BACKTEST_MS: Final = 120_000
 QUOTAS: Final = "{ quotas { scope name max_slots { slot amount } } }"
+START: Final = """
+mutation ($input: BacktestInput!) { start_backtest(input: $input) { ... on Backtest { id } } }
+"""
+CANCEL: Final = "mutation ($id: ID!) { cancel_backtest(id: $id) { __typename } }"
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +102,13 @@ async def test_another_backtest_does_not_keep_the_error_of_one_that_is_gone(brow
         await page.get_by_role("region", name="Backtests").get_by_role("button").first.click()
         await expect(page.get_by_role("region", name="Figures of the runs")).to_be_visible()
         await expect(page.locator(".wrong")).to_have_count(0)
+
+
+async def test_a_canceled_backtest_says_why_it_shows_no_figures(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        runs = [{"label": "first", "policy": {"order": "fcfs"}}]
+        begun = [(await client.execute(START, {"input": {"runs": runs}}))["start_backtest"]["id"] for _ in range(2)]
+        await client.execute(CANCEL, {"id": begun[1]})
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(f"/admin?tab=backtest&id={begun[1]}")
+        await expect(page.get_by_text("It was canceled, so it has no result.")).to_be_visible()

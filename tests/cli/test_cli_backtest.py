@@ -1,12 +1,18 @@
 """`aliquot backtest`: what is checked before the run."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer import Exit
 from typer.testing import CliRunner
 
 from aliquot.cli import main
-from aliquot.cli.cluster.backtest import _names_of
+from aliquot.cli.cluster import backtest
+from aliquot.cli.cluster.backtest import _names_of, ended
+from aliquot.client import ServerUnreachable
 
 NOWHERE = {"ALIQUOT_SERVER": "http://127.0.0.1:1", "ALIQUOT_TOKEN": "x", "COLUMNS": "200"}
 
@@ -26,3 +32,34 @@ def test_an_unwritable_csv_file_is_refused_before_the_run(
 def test_policy_files_of_the_same_name_are_named_with_their_folders() -> None:
     files = [Path("old/policy.json"), Path("new/policy.json"), Path("sjf.json")]
     assert _names_of(files) == ["old/policy.json", "new/policy.json", "sjf"]
+
+
+def answering(*answers: object) -> Any:
+    """A client whose queries for a backtest have these outcomes."""
+    left: Iterator[object] = iter(answers)
+
+    def ask(_: str) -> object:
+        outcome = next(left)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return SimpleNamespace(backtest=ask)
+
+
+def test_a_server_that_is_away_for_a_moment_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backtest, "POLL_S", 0.0)
+    running: Any = SimpleNamespace(id="bkt_1", state="running", progress=0.5)
+    done = SimpleNamespace(id="bkt_1", state="completed", progress=1.0, report="figures", tuning=None)
+    found = ended(answering(running, ServerUnreachable("refused"), done), running, name="backtest")
+    assert found.report == "figures"
+
+
+def test_a_backtest_that_was_lost_with_a_restart_is_named_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backtest, "POLL_S", 0.0)
+    running: Any = SimpleNamespace(id="bkt_1", state="running", progress=0.5)
+    with pytest.raises(Exit):
+        ended(answering(ServerUnreachable("refused"), None), running, name="tuning")
+    assert "the tuning is lost, as the server was restarted; run the command again" in capsys.readouterr().err

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     )
 
 POLL_S: Final = 0.5
+PATIENCE_S: Final = 60.0
+"""How long a server that cannot be reached is asked again."""
 NAMED_MAX: Final = 5
 """Sessions, or groups, of a kind that are printed."""
 CSV_COLUMNS: Final = (
@@ -135,7 +137,7 @@ def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtes
         with bar(name, total=100) as on_progress:
             while found.state in ("queued", "running"):
                 time.sleep(POLL_S)
-                found = _again(client, found)
+                found = _again(client, found, name=name)
                 on_progress(round(100 * found.progress))
     except KeyboardInterrupt:
         client.cancel_backtest(found.id)
@@ -146,12 +148,22 @@ def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtes
     return found
 
 
-def _again(client: "BlockingClient", known: "Backtest") -> "Backtest":
-    found = client.backtest(known.id)
-    if found is None:
-        print("aliquot: the server does not have this backtest any more; it may have been restarted", file=sys.stderr)
-        raise Exit(1)
-    return found
+def _again(client: "BlockingClient", known: "Backtest", *, name: str) -> "Backtest":
+    """The backtest now. A server that cannot be reached is asked again for a minute: it may be starting."""
+    from aliquot.client.errors import ServerUnreachable
+
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            if (found := client.backtest(known.id)) is not None:
+                return found
+        except ServerUnreachable:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(POLL_S)
+        else:
+            print(f"aliquot: the {name} is lost, as the server was restarted; run the command again", file=sys.stderr)
+            raise Exit(1)
 
 
 def print_report(report: "BacktestReport") -> None:

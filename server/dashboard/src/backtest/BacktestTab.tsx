@@ -20,6 +20,10 @@ const ORDERS = ["fair_share", "relative_age", "priority", "fcfs", "sjf", "gang",
 const BACKFILLS = ["easy", "conservative", "none"] as const;
 const COLUMNS = ["Started", "By", "Runs", "State"];
 const EVERY_MS = 3000;
+const WORDS = new Map<string, string>([
+  ["queued", "It waits until the running one has ended."],
+  ["canceled", "It was canceled, so it has no result."],
+]);
 
 const optionsOf = <T extends string>(names: readonly T[]) => names.map((id) => ({ id, text: id }));
 
@@ -142,6 +146,7 @@ function Shown({ backtest, onApplied, onWrong }: ShownProps) {
       {isOpen(backtest.state) ? (
         <progress max={1} value={backtest.progress} aria-label="Progress of the backtest" />
       ) : null}
+      {WORDS.has(backtest.state) ? <p className="quiet">{WORDS.get(backtest.state)}</p> : null}
       {backtest.failure ? <p className="wrong">{backtest.failure}</p> : null}
       {report ? <Comparison backtest={backtest} report={report} /> : null}
       {tuning ? <Proposal backtest={backtest} tuning={tuning} onApplied={onApplied} onWrong={onWrong} /> : null}

@@ -8,6 +8,7 @@ import { load, start, stop } from "./running";
 
 const EVERY_MS = 1000;
 const DAYS = 7;
+const GONE = "The server does not have this backtest any more. It keeps the last 20 until it is restarted.";
 
 interface Props {
   /** The differences from the record. */
@@ -85,7 +86,7 @@ export function useFollowed(
         if (isAway) latest.current.onWrong("");
         isAway = false;
         latest.current.onFound(found);
-        if (found === null) latest.current.onWrong("The server does not have this backtest any more.");
+        if (found === null) latest.current.onWrong(GONE);
         else if (isOpen(found.state)) timer = window.setTimeout(() => void next(), EVERY_MS);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
