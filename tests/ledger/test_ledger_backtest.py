@@ -10,7 +10,7 @@ from aliquot.app.backtests import ProcessBacktests
 from aliquot.core.model.policy import Policy
 from aliquot.core.simulation.backtest import Variant, backtest
 from aliquot.core.simulation.history_run import run_history
-from aliquot.core.simulation.recorded_history import AttemptEnd, HistoryRunSettings, RecordedHistory
+from aliquot.core.simulation.recorded_history import AttemptEnd, HistoryRunSettings, RecordedFact, RecordedHistory
 from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.backtests.recording import record
 from aliquot.store.ledger.ledger import DatabaseLedger
@@ -141,6 +141,32 @@ async def test_a_backtest_names_the_number_of_sessions_that_never_start(place: P
     assert report.notes[-1] == (
         "two nodes: sessions that never start: 1; they count as waiting until the end of the run"
     )
+
+
+async def test_agents_like_one_that_joined_later_are_there_from_the_beginning(place: Place) -> None:
+    async with recorded_cluster(place) as (cluster, store):
+        await cluster.settle()
+        for _ in range(6):
+            await cluster.submit("ann", slots=[("cuda.device", "4")], cluster_size=1)
+            await cluster.settle()
+        for _ in range(6):
+            await cluster.advance(100)
+            await cluster.end()
+            await cluster.settle()
+        history = await read(store.ledger)
+    [late, *others] = history.surroundings.agents
+    joins = RecordedFact(at_us=history.until_us, surroundings=history.surroundings)
+    history = replace(
+        history,
+        surroundings=replace(history.surroundings, agents=tuple(others)),
+        facts=(*history.facts, joins),
+    )
+    report = backtest(
+        history, [Variant(label="more", like=late.id, count=6), Variant(label="none", like=AgentId("gone"), count=1)]
+    )
+    base, more, _ = report.rows
+    assert more.wait.max < 1 < base.wait.max
+    assert "none: no agents were added, as gone was not there in this time" in report.notes
 
 
 async def test_a_backtest_repeats_manual_changes_and_names_them(place: Place) -> None:

@@ -1,6 +1,7 @@
 """Backtest: a recorded history under the policies of the time and under others, compared session by session."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -61,9 +62,13 @@ class Variant(Struct, frozen=True, kw_only=True):
         """The quotas of the run."""
         return {**quotas, **{quota.id: quota for quota in self.changed_quotas}} if self.changed_quotas else quotas
 
-    def agents(self, agents: tuple[AgentRow, ...]) -> tuple[AgentRow, ...]:
-        """The agents of the run. Added ones take sessions also while the one that they are like does not."""
-        model = next((agent for agent in agents if agent.id == self.like), None)
+    def agents(self, agents: tuple[AgentRow, ...], *, model: AgentRow | None = None) -> tuple[AgentRow, ...]:
+        """The agents of the run. Added ones take sessions also while the one that they are like does not.
+
+        Args:
+            model: the one that they are like, while it is not among the agents.
+        """
+        model = next((agent for agent in agents if agent.id == self.like), model)
         more = () if model is None else agents_like(model, count=self.count)
         return (*(agent for agent in agents if agent.id not in self.without), *more)
 
@@ -80,7 +85,12 @@ def backtest(
         raise InvalidRequest("no session was submitted in this time and has ended; choose a longer time", field="since")
     settings = [
         HistoryRunSettings(exact=True),
-        *(HistoryRunSettings(policy=one.policy, agents=one.agents, quotas=one.quotas) for one in variants),
+        *(
+            HistoryRunSettings(
+                policy=one.policy, agents=partial(one.agents, model=history.agent(one.like)), quotas=one.quotas
+            )
+            for one in variants
+        ),
     ]
     outcomes = [
         run_history(history, one, on_progress=_part_of(on_progress, number, of=len(settings)))
@@ -97,7 +107,7 @@ def backtest(
         reproduced=started - len(different),
         different_count=len(different),
         different=different[:SHOWN_MAX],
-        notes=(*history.notes, *_never_started(history, runs)),
+        notes=(*history.notes, *_not_added(history, variants), *_never_started(history, runs)),
         rows=rows_of(history, runs),
     )
 
@@ -106,6 +116,13 @@ def rows_of(history: RecordedHistory, runs: Sequence[tuple[str, HistoryOutcome]]
     """The figures of runs with their labels; winners and losers are compared with the first one."""
     base = _waits(history, runs[0][1])
     return tuple(_row(label, history, outcome, base) for label, outcome in runs)
+
+
+def _not_added(history: RecordedHistory, variants: Iterable[Variant]) -> Iterable[str]:
+    """Agents that could not be added."""
+    for one in variants:
+        if one.like is not None and history.agent(one.like) is None:
+            yield f"{one.label}: no agents were added, as {one.like} was not there in this time"
 
 
 def _never_started(history: RecordedHistory, runs: Iterable[tuple[str, HistoryOutcome]]) -> Iterable[str]:

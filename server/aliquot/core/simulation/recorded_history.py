@@ -18,7 +18,7 @@ from aliquot.core.allocation.occupancy import Occupancy
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, PendingRow, Request, Snapshot
 from aliquot.core.prediction import Workload
-from aliquot_schema.ids import NodeId, ProjectId, QuotaId, SessionId, UserId
+from aliquot_schema.ids import AgentId, NodeId, ProjectId, QuotaId, SessionId, UserId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.states import SessionState
 
@@ -208,6 +208,11 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
     """Runs that ended before the beginning, in order: (workload, run time in milliseconds)."""
     notes: tuple[str, ...] = ()
     """What is missing in the record, as sentences."""
+
+    def agent(self, name: AgentId | None) -> AgentRow | None:
+        """An agent as it first was in the time; None if it was not there."""
+        around = (self.surroundings, *(fact.surroundings for fact in self.facts if fact.surroundings is not None))
+        return next((agent for one in around for agent in one.agents if agent.id == name), None)
 
     def pass_after(self, at_us: int) -> int | None:
         """Time of the first recorded pass after a time; None if there is none."""
