@@ -8,12 +8,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from aliquot.app.backtests import read_part
 from aliquot.clock import RandomIds
 from aliquot.service.backtests.jobs import KEPT_MAX, WAITING_MAX, Backtests
-from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.backtests.ports import BacktestNews, BacktestOrder, OrderedRun, TuningOrder
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import UserId
+from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, Role
 from aliquot_schema.views.admin import NewQuota
@@ -245,3 +247,11 @@ async def test_a_server_without_a_runner_refuses_backtests() -> None:
     async with stage([agent("a", devices=4)]) as on:
         with pytest.raises(Unavailable):
             await jobs(on, None).start_backtest(OPERATOR, FCFS)
+
+
+def test_reading_the_record_is_as_much_of_the_progress_as_two_runs() -> None:
+    runs = tuple(OrderedRun(label=f"run {number}") for number in range(7))
+    tuning = TuningOrder(document=PolicyDocument(), split_us=None, tries=15, seed=0)
+    assert read_part(BacktestOrder(since_us=0, until_us=1, runs=runs[:1])) == 0.5
+    assert read_part(BacktestOrder(since_us=0, until_us=1, runs=runs)) == 0.2
+    assert read_part(BacktestOrder(since_us=0, until_us=1, tuning=tuning)) == 0.1

@@ -36,8 +36,8 @@ NICE: Final = 15
 CPU_S_MAX: Final = 3600
 LINE_MAX: Final = 64 << 20
 END_S_MAX: Final = 2.0
-READ_PART: Final = 0.2
-"""Part of the progress for reading the record; the runs are the rest."""
+READING_RUNS: Final = 2
+"""How many runs take about as long as reading the record."""
 PROGRESS_STEP: Final = 0.01
 ENVIRONMENT: Final = frozenset({"PATH", "PYTHONPATH", "LANG", "TZ", "HOME"})
 """Variables that a backtest's process gets from the server, besides those of PostgreSQL's clients (`PGPASSWORD`)."""
@@ -108,10 +108,11 @@ async def _run(task: BacktestTask) -> None:
     from aliquot.core.simulation.tuning import TuningTask, tune
 
     order, progress = task.order, Progress()
+    read = read_part(order)
     if order.tuning is not None:
         first, later = await _read(task, progress)
         asked = TuningTask(document=order.tuning.document, tries=order.tuning.tries, seed=order.tuning.seed)
-        tuned = tune(first, later, asked, on_progress=lambda part: progress.tell(READ_PART + (1 - READ_PART) * part))
+        tuned = tune(first, later, asked, on_progress=lambda part: progress.tell(read + (1 - read) * part))
         _tell(BacktestNews(tuning=tuned))
         return
     [history] = await _read(task, progress)
@@ -126,8 +127,16 @@ async def _run(task: BacktestTask) -> None:
         )
         for run in order.runs
     ]
-    report = backtest(history, variants, on_progress=lambda part: progress.tell(READ_PART + (1 - READ_PART) * part))
+    report = backtest(history, variants, on_progress=lambda part: progress.tell(read + (1 - read) * part))
     _tell(BacktestNews(report=report))
+
+
+def read_part(order: BacktestOrder) -> float:
+    """The part of the progress for reading the record; the runs are the rest."""
+    from aliquot.core.simulation.tuning import RUNS_BESIDE
+
+    runs = 1 + len(order.runs) if order.tuning is None else RUNS_BESIDE + order.tuning.tries
+    return READING_RUNS / (READING_RUNS + runs)
 
 
 async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
@@ -139,7 +148,7 @@ async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHisto
     try:
         found: list[RecordedHistory] = []
         times_us = await _times_us(task.order, DatabaseLedger(database))
-        whole_us = times_us[-1] - times_us[0]
+        whole_us, weight = times_us[-1] - times_us[0], read_part(task.order)
         for since_us, until_us in pairwise(times_us):
             before, part = (since_us - times_us[0]) / whole_us, (until_us - since_us) / whole_us
             found.append(
@@ -147,7 +156,7 @@ async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHisto
                     DatabaseLedger(database),
                     since_us=since_us,
                     until_us=until_us,
-                    on_progress=partial(_tell_reading, progress, before, part),
+                    on_progress=partial(_tell_reading, progress, weight * before, weight * part),
                 )
             )
         return found
@@ -174,7 +183,7 @@ async def _time_us(ledger: DatabaseLedger, key: PassKey | None, *, unknown_us: i
 
 
 def _tell_reading(progress: "Progress", before: float, part: float, read: float) -> None:
-    progress.tell(READ_PART * (before + part * read))
+    progress.tell(before + part * read)
 
 
 class Progress:
