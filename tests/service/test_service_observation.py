@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot.cli.cluster.observed_report import page
 from aliquot.service.admin.policy import SchedulingPause, stop_to_observe
@@ -12,11 +13,11 @@ from aliquot.service.views.observed_gpus import observed_gpus, observed_week, we
 from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.orchestration import OperatingMode
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from notices_pipeline import AlertPipeline, alert_pipeline
-from service_bench import agent
+from service_bench import FakeAgent, agent, gpus
 from service_stage import CALLER, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +71,17 @@ async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_
         later = observed_week(on.state, week)
         assert later is not None
         assert later.gpu_hours > found.gpu_hours
+
+
+async def test_slices_of_a_gpu_that_is_not_listed_itself_are_observed() -> None:
+    whole, half, rest = gpus(3)
+    slices = (replace(half, parent=DeviceId("mig-gpu")), replace(rest, parent=DeviceId("mig-gpu")))
+    async with stage([FakeAgent(id=AgentId("a"), devices=slices)]) as on:
+        await minute(on, observing(on))
+        assert [[one.user for one in gpu.people] for gpu in observed_gpus(on.state)] == [["anna"], []]
+    async with stage([FakeAgent(id=AgentId("a"), devices=(whole, replace(half, parent=whole.id)))]) as on:
+        await minute(on, observing(on))
+        assert [gpu.gpu_id for gpu in observed_gpus(on.state)] == [whole.id]
 
 
 async def test_a_report_of_the_week_goes_to_operators_once() -> None:

@@ -86,14 +86,14 @@ def observed_week(state: State, week: str) -> ObservedWeekView | None:
 
 
 def _gpus(state: State) -> Iterator[tuple[Agent, Device, DeviceReading | None]]:
-    """Each physical GPU once, in natural order."""
+    """Each GPU once, in natural order; slices (MIG) in the place of a GPU that is not listed itself."""
+    alive = [agent for agent in state.agents.values() if agent.state is AgentState.ALIVE]
+    listed = {(agent.node_id, device.id) for agent in alive for device in agent.devices}
     seen = set[tuple[NodeId, DeviceId]]()
-    for agent in sorted(state.agents.values(), key=lambda one: natural_key(one.id)):
-        if agent.state is not AgentState.ALIVE:
-            continue
+    for agent in sorted(alive, key=lambda one: natural_key(one.id)):
         for device in agent.devices:
-            key = agent.node_id, device.id
-            if key not in seen and device.parent is None and any(map(is_accelerator, device.costs)):
+            key, is_part = (agent.node_id, device.id), (agent.node_id, device.parent) in listed
+            if key not in seen and not is_part and any(map(is_accelerator, device.costs)):
                 seen.add(key)
                 yield agent, device, state.readings.get((agent.id, device.id))
 
