@@ -1,4 +1,6 @@
-"""The dialogue that confirms a drain, and the cluster while more sessions wait than are listed."""
+"""The dialogue that confirms a drain, and the pages while more sessions wait than are listed."""
+
+import re
 
 import pytest
 
@@ -33,3 +35,20 @@ async def test_a_drain_dialogue_names_some_sessions_and_counts_the_others(browse
         await tab.open("/")
         await expect(page.get_by_role("link", name="and 4 more")).to_be_visible()
         assert await tab.accessibility() == []
+
+
+async def test_what_select_all_leaves_out_is_said_and_can_be_loaded(browser: Browser, demo: OwnServer) -> None:
+    async with demo.client() as client:
+        for number in range(105):
+            await submit(client, "true", {"cpu": "1"}, name=f"held-{number}", held=True)
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/sessions")
+        await page.get_by_label("Select all").check()
+        bar = page.get_by_role("group", name="Selected sessions")
+        await expect(bar).to_contain_text("100 selected")
+        await expect(bar).to_contain_text("more are not loaded, and not selected.")
+        await bar.get_by_role("button", name="Load all").click()
+        await expect(bar.get_by_role("button", name="Load all")).to_have_count(0)
+        await page.get_by_label("Select all").check()
+        await expect(bar).to_contain_text(re.compile(r"1\d\d selected"))
+        await expect(bar).not_to_contain_text("100 selected")

@@ -1,28 +1,32 @@
-import { useState } from "react";
+import { useState, type ReactNode } from "react";
 import { Button } from "react-aria-components";
 import { Dialogue } from "../parts/Dialogue";
 import { useIdentity } from "../identity/me";
-import { mayRelease, prioritiesOf } from "../identity/rights";
+import { mayChange, mayRelease, prioritiesOf } from "../identity/rights";
 import { cancelAll, holdAll, prioritise, releaseAll, retryAll, type Priority } from "../session/actions";
 import { isEnded, isWaiting, nameOf } from "../session/standing";
 import type { Row } from "./loading";
 import type { Selection } from "./selection";
 
 interface Props {
-  /** The selected sessions. */
+  /** The rows of the table. */
   readonly rows: readonly Row[];
   readonly selection: Selection;
   readonly refresh: () => void;
+  /** What cannot be selected as it is not loaded; null if all is loaded. */
+  readonly unloaded: ReactNode;
 }
 
 const NAMES_SHOWN = 8;
 
 /** Actions on all selected sessions. */
-export function BulkBar({ rows, selection, refresh }: Props) {
+export function BulkBar({ rows: shown, selection, refresh, unloaded }: Props) {
   const me = useIdentity();
   const [isAsking, setAsking] = useState(false);
   const [isBusy, setBusy] = useState(false);
+  const rows = shown.filter(({ id }) => selection.ids.has(id));
   if (rows.length === 0) return null;
+  const isAll = rows.length === shown.filter((row) => mayChange(me, row)).length;
   const act = async (deed: () => Promise<boolean>) => {
     setBusy(true);
     if (await deed()) selection.clear();
@@ -45,6 +49,7 @@ export function BulkBar({ rows, selection, refresh }: Props) {
   return (
     <div className="bulk row note" role="group" aria-label="Selected sessions">
       <b>{rows.length} selected</b>
+      {isAll && unloaded ? <span role="status">{unloaded}</span> : null}
       {button("Hold", queued, holdAll)}
       {button("Release", held, releaseAll)}
       {button("Run again:", ended, retryAll)}

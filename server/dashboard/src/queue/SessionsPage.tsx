@@ -1,4 +1,4 @@
-import { useMemo, useRef, useState } from "react";
+import { useMemo, useRef, useState, type ReactNode } from "react";
 import { Button, Input, SearchField } from "react-aria-components";
 import { Link, useSearchParams } from "wouter";
 import { useLive } from "../api/live";
@@ -86,9 +86,10 @@ export function SessionsPage() {
         </p>
       ) : null}
       <BulkBar
-        rows={shown.map(({ session }) => session).filter(({ id }) => selection.ids.has(id))}
+        rows={shown.map(({ session }) => session)}
         selection={selection}
         refresh={live.refresh}
+        unloaded={page ? unloadedOf(page, setRows) : null}
       />
       {page ? (
         <Table
@@ -144,6 +145,33 @@ function countOf(page: Page, shown: number): string {
   return page.isFound ? `${shown}${page.isCut ? " or more" : ""} found` : `${shown} of ${page.total}`;
 }
 
+/** What "Select all" leaves out because it is not loaded; null if all is loaded. */
+function unloadedOf(page: Page, setRows: (rows: number) => void): ReactNode {
+  if (page.isFound) return page.isCut ? "More sessions match; only those loaded are selected." : null;
+  const more = page.total - page.entries.length;
+  if (more <= 0) return null;
+  return (
+    <>
+      {more === 1 ? "1 more is" : `${more} more are`} not loaded, and not selected.{" "}
+      <LoadAll page={page} setRows={setRows} />
+    </>
+  );
+}
+
+interface LoadAllProps {
+  readonly page: Page;
+  readonly setRows: (rows: number) => void;
+}
+
+function LoadAll({ page, setRows }: LoadAllProps) {
+  if (page.entries.length >= ROWS_MAX) return null;
+  return (
+    <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
+      Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
+    </Button>
+  );
+}
+
 interface MoreProps {
   readonly page: Page;
   readonly rows: number;
@@ -161,11 +189,7 @@ function More({ page, rows, setRows, filters }: MoreProps) {
       </Button>
       {filters.reason === ANY ? null : (
         <>
-          {page.entries.length < ROWS_MAX ? (
-            <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
-              Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
-            </Button>
-          ) : null}
+          <LoadAll page={page} setRows={setRows} />
           <span className="quiet small">
             The reason filter covers the first {page.entries.length} of {page.total}.
           </span>
