@@ -209,6 +209,21 @@ async def test_a_quota_is_set_and_taken_away(browser: Browser, demo: OwnServer) 
         await expect(page.get_by_text("There are no quotas")).to_be_visible()
 
 
+async def test_a_refusal_is_read_aloud_and_dismissed_over_an_open_dialogue(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=quotas")
+        await page.get_by_role("button", name="New quota").click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_label("Name").fill("a" * 200)
+        await dialogue.get_by_label("Waiting tasks, at most").fill("1")
+        await dialogue.get_by_role("button", name="Save").click()
+        refusal = page.get_by_role("alert")
+        await expect(refusal).to_contain_text("at most 128 printable characters")
+        await refusal.get_by_role("button", name="Dismiss this message").click()
+        await expect(refusal).to_have_count(0)
+        await expect(dialogue).to_be_visible()
+
+
 async def test_an_unknown_tab_in_the_address_opens_the_first(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=nodes")
@@ -222,6 +237,14 @@ async def test_the_doctor_asks_every_agent(browser: Browser, demo: OwnServer) ->
         await page.get_by_role("button", name="Examine all agents").click()
         await expect(page.get_by_text("2 agents examined")).to_be_visible()
         await expect(page.get_by_text("No differences")).to_be_visible()
+
+
+async def test_the_doctor_shows_the_problems_of_the_server_itself(browser: Browser) -> None:
+    async with OwnServer("--demo", environment={"ALIQUOT_DISK_FLOOR": "900t"}) as full, signed_in(browser, full) as tab:
+        page = await tab.open("/admin?tab=doctor")
+        servers = page.get_by_role("region", name="Servers")
+        await expect(servers.get_by_text("disk low", exact=True)).to_be_visible()
+        await expect(servers.locator(".note").first).to_contain_text("must stay free")
 
 
 async def test_statements_of_earlier_months_are_offered_while_this_month_has_none(

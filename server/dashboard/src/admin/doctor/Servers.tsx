@@ -1,17 +1,26 @@
 import { ask } from "../../api/client";
+import { problemsOfServer } from "../../api/problems";
 import { useLive } from "../../api/live";
 import { moment } from "../../format/times";
+import { words } from "../../format/words";
 import { ServersDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
 
-/** This server, the leader, and the connection to Ray. */
+/** The problems of this server, the leader, and the connection to Ray. */
 export function Servers() {
   const live = useLive(() => ask(ServersDocument, {}), "servers", { everyMs: 5_000 });
+  const problems = useLive(problemsOfServer, "problems", { everyMs: 5_000 });
   if (!live.data) return <Faults of={live} />;
   const { orchestrator: server, cluster } = live.data;
   const { ray } = cluster;
   return (
-    <section className="panel" aria-label="Servers">
+    <section className="panel stack" aria-label="Servers">
+      <Faults of={problems} />
+      {problems.data?.map(({ code, message }) => (
+        <p key={`${code} ${message}`} className="note warn">
+          <b>{words(code)}</b>: {message}
+        </p>
+      ))}
       <dl className="facts">
         <div>
           <dt>this server</dt>
