@@ -113,6 +113,9 @@ function Shows({ shown, close }: { readonly shown: Shown; readonly close: () => 
         </Button>
       </div>
       {shown.preview ? <Content preview={shown.preview} /> : <p className="quiet">Loading…</p>}
+      {shown.preview && "isCut" in shown.preview && shown.preview.isCut ? (
+        <p className="note">Only the beginning is shown. Download the file for all of it.</p>
+      ) : null}
     </div>
   );
 }

@@ -13,8 +13,8 @@ const ROWS_MAX = 100;
 const CELLS_MAX = 30;
 
 export type Preview =
-  | { readonly kind: "text"; readonly text: string }
-  | { readonly kind: "table"; readonly rows: readonly (readonly string[])[] }
+  | { readonly kind: "text"; readonly text: string; readonly isCut: boolean }
+  | { readonly kind: "table"; readonly rows: readonly (readonly string[])[]; readonly isCut: boolean }
   | { readonly kind: "image"; readonly address: string }
   | { readonly kind: "none"; readonly why: string };
 
@@ -36,18 +36,26 @@ export async function previewOf(address: string, path: string, size: number): Pr
   const bytes = new Uint8Array(await answer.arrayBuffer());
   if (image) return { kind: "image", address: await dataAddress(bytes, image) };
   if (bytes.includes(0)) return { kind: "none", why: "The file is no text." };
-  const text = new TextDecoder().decode(bytes);
-  return ending === "csv" || ending === "tsv"
-    ? { kind: "table", rows: rowsOf(text, ending === "tsv" ? "\t" : ",", bytes.length < size) }
-    : { kind: "text", text };
+  const isCut = bytes.length < size;
+  // A character that is cut off is left out.
+  const text = new TextDecoder().decode(bytes, { stream: isCut });
+  if (ending !== "csv" && ending !== "tsv") return { kind: "text", text, isCut };
+  return tableOf(text, ending === "tsv" ? "\t" : ",", isCut);
 }
 
-/** The first rows of a table, after RFC 4180. A row that is cut off is left out. */
-export function rowsOf(text: string, separator: string, isCut: boolean): string[][] {
+/** The beginning of a table; `isCut` says whether it has more. */
+export function tableOf(text: string, separator: string, isCut: boolean): Extract<Preview, { kind: "table" }> {
+  const all = rowsOf(text, separator, isCut);
+  const rows = all.slice(0, ROWS_MAX).map((row) => row.slice(0, CELLS_MAX));
+  return { kind: "table", rows, isCut: isCut || all.length > ROWS_MAX || all.some((row) => row.length > CELLS_MAX) };
+}
+
+/** The rows of a table, after RFC 4180, at most one too many. A row that is cut off is left out. */
+function rowsOf(text: string, separator: string, isCut: boolean): string[][] {
   const rows: string[][] = [[]];
   let cell = "";
   let isQuoted = false;
-  for (let at = 0; at < text.length && rows.length <= ROWS_MAX; at += 1) {
+  for (let at = 0; at < text.length && rows.length <= ROWS_MAX + 1; at += 1) {
     const letter = text[at]!;
     if (isQuoted) {
       if (letter !== '"') cell += letter;
@@ -62,9 +70,9 @@ export function rowsOf(text: string, separator: string, isCut: boolean): string[
       if (letter === "\n") rows.push([]);
     } else cell += letter;
   }
-  if (!isCut && rows.length <= ROWS_MAX && (cell || rows.at(-1)!.length)) rows.at(-1)!.push(cell);
+  if (!isCut && rows.length <= ROWS_MAX + 1 && (cell || rows.at(-1)!.length)) rows.at(-1)!.push(cell);
   else rows.pop();
-  return rows.filter((row) => row.length).map((row) => row.slice(0, CELLS_MAX));
+  return rows.filter((row) => row.length);
 }
 
 async function refusalOf(answer: Response): Promise<string> {
