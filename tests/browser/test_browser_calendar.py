@@ -180,3 +180,20 @@ async def test_the_view_follows_the_address(browser: Browser, demo: OwnServer) -
         await expect(days).to_have_count(7)
         await page.go_back()
         await expect(days).to_have_count(1)
+
+
+async def test_a_session_is_submitted_into_a_booking_from_the_calendar(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        page = await tab.open("/calendar?view=day")
+        await page.get_by_role("button", name="Book …").click()
+        await _fill(page, "course")
+        await page.get_by_text("course · ").first.click()
+        await page.get_by_role("link", name="Submit a session into it").click()
+        await expect(page.get_by_role("button", name="Booking")).to_contain_text("course, ")
+        await page.get_by_label("Command", exact=True).fill("true")
+        await expect(page.locator(".submit-preview")).to_contain_text("course")
+        await page.get_by_role("button", name="Submit", exact=True).click()
+        await page.wait_for_url("**/sessions/ses_*")
+        (booked,) = [one for one in await client.reservations() if one.name == "course"]
+        assert booked.sessions == [page.url.rsplit("/", 1)[1]]
+        await client.give_back_reservation(name="course")

@@ -192,3 +192,10 @@ test("hidden request fields are named, hidden results are not", () => {
     "working directory",
   ]);
 });
+
+test("a booking is requested by its id", () => {
+  const request = requestOf({ ...formOf(session({})), booking: "bkg_1" });
+  expect(request.booking).toBe("bkg_1");
+  expect(asCommand(request)).toContain("--booking bkg_1");
+  expect(asFile(request)).toContain('booking: "bkg_1"\n');
+});

@@ -65,7 +65,13 @@ export function BookDialogue({ fromMs, toMs, onClose }: Props) {
       }
     >
       <div className="pair">
-        <Text label="Name" value={name} hint="Submit into it: --booking NAME." onChange={setName} isRequired />
+        <Text
+          label="Name"
+          value={name}
+          hint="Choose it under Booking on the page Submit, or with --booking NAME."
+          onChange={setName}
+          isRequired
+        />
         <Text
           label="GPUs"
           value={gpus}

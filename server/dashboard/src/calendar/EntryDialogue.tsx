@@ -4,10 +4,12 @@ import { quantity } from "../format/amounts";
 import { dayTime } from "../format/times";
 import { GiveBackReservationDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { mayOperate } from "../identity/rights";
+import { mayChange, mayOperate } from "../identity/rights";
 import { ConfirmButton } from "../parts/ConfirmButton";
 import { Dialogue } from "../parts/Dialogue";
 import { carryOut } from "../session/actions";
+import { EMPTY } from "../submit/form";
+import { addressOf } from "../submit/templates";
 import type { Entry } from "./entries";
 
 /** One booking or running session, and what its owner may do with it. */
@@ -60,6 +62,9 @@ export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; reado
         {dayTime(entry.fromMs)} to {dayTime(entry.toMs)}
       </p>
       {booking?.series ? <p>It is one of the repeated booking {booking.series}.</p> : null}
+      {booking?.kind === "use" && mayChange(me, booking) ? (
+        <Link href={addressOf({ ...EMPTY, booking: booking.id })}>Submit a session into it</Link>
+      ) : null}
       {session ? <Link href={`/sessions/${session.id}`}>To the session</Link> : null}
     </Dialogue>
   );

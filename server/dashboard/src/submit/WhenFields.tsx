@@ -3,6 +3,7 @@ import { prioritiesOf } from "../identity/rights";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
+import { BookingChoice } from "./BookingChoice";
 import { secondsHint, type FieldsProps } from "./form";
 import { LABELS } from "./labels";
 
@@ -52,6 +53,7 @@ export function WhenFields({ form, wrongs, change }: FieldsProps) {
           onChange={(maxParallel) => change({ maxParallel })}
         />
       </div>
+      <BookingChoice value={form.booking} wrong={wrongs.booking} onChange={(booking) => change({ booking })} />
       <Text
         label={LABELS.dependencies}
         rows={2}

@@ -46,6 +46,7 @@ export function asCommand(request: CreateSessionInput): string {
   add("--estimate", lasting(request.estimated_duration));
   add("--array", request.array);
   add("--max-parallel", request.max_parallel);
+  add("--booking", request.booking);
   for (const { session_id, condition } of request.depends_on ?? []) add(AFTER[condition ?? "after_ok"], session_id);
   if (request.max_retries) add("--retries", request.max_retries);
   if (request.retries_own_failures) words.push("--retry-own-failures");
@@ -114,6 +115,7 @@ export function asFile(request: CreateSessionInput): string {
   add("estimate", lasting(request.estimated_duration));
   add("array", request.array);
   add("max-parallel", request.max_parallel);
+  add("booking", request.booking);
   for (const [key, wanted] of DEPENDENCIES) {
     const ids = (request.depends_on ?? []).filter(({ condition }) => (condition ?? "after_ok") === wanted);
     add(key, ids.length ? ids.map(({ session_id }) => session_id) : null);

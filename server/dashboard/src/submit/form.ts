@@ -60,6 +60,8 @@ export interface Form {
   /** A session on each line, with a condition: `ses_... after_any`. */
   readonly dependencies: string;
   readonly maxParallel: string;
+  /** Id of a booking; empty = none. */
+  readonly booking: string;
   readonly runId: string;
   readonly retriesOwn: boolean;
   readonly checkpointSignal: string;
@@ -131,6 +133,7 @@ export const EMPTY: Form = {
   otherSlots: "",
   dependencies: "",
   maxParallel: "",
+  booking: "",
   runId: "",
   retriesOwn: false,
   checkpointSignal: "",
@@ -240,6 +243,7 @@ export function requestOf(form: Form): CreateSessionInput {
     ...(form.preferredLabels.trim() && { preferred_labels: variablesOf(form.preferredLabels) }),
     ...(form.dependencies.trim() && { depends_on: dependenciesOf(form.dependencies) }),
     ...(form.maxParallel && { max_parallel: Number(form.maxParallel) }),
+    ...(form.booking && { booking: form.booking }),
     ...(form.runId.trim() && { run_id: form.runId.trim() }),
     ...(form.retriesOwn && { retries_own_failures: true }),
     ...(form.checkpointSignal.trim() && { checkpoint_signal: form.checkpointSignal.trim() }),

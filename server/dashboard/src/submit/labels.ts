@@ -24,6 +24,7 @@ export const LABELS = {
   limit: "Time limit",
   array: "Array",
   maxParallel: "Tasks at a time",
+  booking: "Booking",
   dependencies: "Dependencies",
   retries: "Retries",
   preflight: "Check first",
