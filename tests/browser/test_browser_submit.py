@@ -183,3 +183,10 @@ async def test_a_kernel_that_is_too_large_is_refused_in_words_of_the_form(browse
         await page.get_by_label("Command").fill("true")
         await page.get_by_label("GPUs", exact=True).fill("99")
         await expect(page.get_by_role("status").get_by_text('or for more kernels with "Kernels"')).to_be_visible()
+
+
+async def test_only_models_of_gpus_are_offered(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_role("button", name="GPU model").click()
+        await expect(page.get_by_role("option")).to_have_text(["any model", re.compile("H100")])

@@ -6,7 +6,7 @@ import { change as send, Refusal } from "../api/client";
 import { useLive } from "../api/live";
 import { user } from "../api/presence";
 import { loadCluster } from "../cluster/loading";
-import type { Agent } from "../cluster/nodes";
+import { isAccelerator, type Agent } from "../cluster/nodes";
 import { SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { maySubmit, readsOnly } from "../identity/rights";
@@ -226,7 +226,9 @@ function kindsOf(agents: readonly Agent[]): string[] {
 }
 
 function modelsOf(agents: readonly Agent[]): string[] {
-  return [...new Set(agents.flatMap((agent) => agent.devices.flatMap(({ model }) => model ?? [])))].sort();
+  return [
+    ...new Set(agents.flatMap((agent) => agent.devices.filter(isAccelerator).flatMap(({ model }) => model ?? []))),
+  ].sort();
 }
 
 function poolsOf(agents: readonly Agent[]): string[] {
