@@ -25,6 +25,8 @@ from aliquot.core.scheduler.expected_ends import (
 )
 from aliquot.core.scheduler.ordering import ORDERS
 from aliquot.core.scheduler.shares import Shares
+from aliquot.core.validation.fields import milliseconds
+from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import PoolId, ProjectId, SlotName, UserId
 from aliquot_schema.policies import DAY_MS, Pool, Weights
 from aliquot_schema.quotas import Account
@@ -154,3 +156,8 @@ def test_slots_of_one_kind_are_counted_together() -> None:
     assert counted(pairs, times=2) == {"cuda.shares": 3000, "cpu": 10}
     assert counted(pairs) == {"cuda.shares": 1500, "cpu": 5}
     assert (text_of(SlotName("cuda.device"), 1500), text_of(SlotName("cuda.device"), 2000)) == ("1.50", "2")
+
+
+def test_a_duration_of_zero_is_refused_with_the_range_that_is_allowed() -> None:
+    with pytest.raises(InvalidRequest, match="grace: give more than 0 s and at most 86400 s, not 0 s"):
+        milliseconds(0.0, field="grace", most_s=86_400)

@@ -132,7 +132,7 @@ def milliseconds(seconds: float | None, *, field: str, most_s: int = DURATION_S_
     if seconds is None:
         return None
     if not 0 < seconds <= most_s:
-        raise InvalidRequest(f"{field}: {seconds} s is not between 0 and {most_s} s", field=field)
+        raise InvalidRequest(f"{field}: give more than 0 s and at most {most_s} s, not {seconds:g} s", field=field)
     return max(1, round(seconds * 1000))
 
 
