@@ -172,6 +172,34 @@ test("a stored quota fills the form", () => {
   ]);
 });
 
+test("edits of a quota that someone else changed or removed are kept", () => {
+  const quota = (part: object) =>
+    ({
+      scope: "user",
+      name: "ada",
+      version: 1,
+      max_slots: [{ slot: "cpu", amount: "16" }],
+      own_slots: [],
+      max_queued: 3,
+      gpu_hours_per_month: null,
+      weight: null,
+      budget: null,
+      ...part,
+    }) as unknown as quotas.Quota;
+  const [before, newest] = [quotas.draftOf(quota({})), quota({ version: 2, max_queued: 4 })];
+  const draft = { ...before, hours: "50", max: { ...before.max, gpus: "2" } };
+  const behind = (one: quotas.Draft, all: quotas.Quota[]) => quotas.behindText(one, quotas.changedBy(one, all));
+  expect(behind(draft, [quota({})])).toBeNull();
+  expect(behind(draft, [newest])).toBe("Someone else changed this quota meanwhile.");
+  expect(behind(draft, [])).toBe("Someone else removed this quota meanwhile.");
+  expect(behind({ ...quotas.NEW, name: " ada " }, [newest])).toBe("There is a quota of ada already.");
+  expect(behind({ ...quotas.NEW, name: "ad" }, [newest])).toBeNull();
+  const moved = quotas.rebased(newest, before, draft);
+  expect(moved).toEqual({ ...draft, queued: "4", version: 2 });
+  expect(behind(moved, [newest])).toBeNull();
+  expect(quotas.rebased(undefined, before, draft)).toMatchObject({ name: "ada", hours: "50", version: 0 });
+});
+
 test("a new name of a user or project is remarked on", () => {
   const remark = (scope: "user" | "project" | "key", name: string) =>
     quotas.newText({ ...quotas.NEW, scope, name }, ["anna", "vision"]);

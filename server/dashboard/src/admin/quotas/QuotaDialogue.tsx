@@ -14,11 +14,28 @@ import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
-import { hasOnlyBudget, inputOf, newText, wrongsOf, type Amounts, type Draft, type Wrongs } from "./draft";
+import {
+  behindText,
+  changedBy,
+  draftOf,
+  hasOnlyBudget,
+  inputOf,
+  NEW,
+  newText,
+  rebased,
+  wrongsOf,
+  type Amounts,
+  type Draft,
+  type Quota,
+  type Wrongs,
+} from "./draft";
 import { countText, nowText, useOf, type Use } from "./use";
 
 interface Props {
   readonly start: Draft;
+  /** All quotas, as they are now. */
+  readonly quotas: readonly Quota[];
+  readonly refresh: () => void;
   readonly onClose: () => void;
   readonly onDone: () => void;
 }
@@ -32,8 +49,11 @@ const SCOPES = [
 const NO_USES: readonly Use[] = [];
 
 /** Creates or changes a quota; beside each limit is the present use. */
-export function QuotaDialogue({ start, onClose, onDone }: Props) {
+export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props) {
+  const [base, setBase] = useState(start);
   const [draft, setDraft] = useState(start);
+  const newest = changedBy(draft, quotas);
+  const behind = behindText(draft, newest);
   const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
   const use = useOf(uses.data ?? NO_USES, draft.scope, draft.name);
   const names = useLive(() => loadNames(draft.scope), `quota-names/${draft.scope}`);
@@ -45,6 +65,11 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
     const input = inputOf(draft);
     if (await carryOut("The quota is saved.", async () => (await change(SetQuotaDocument, { input })).set_quota))
       onDone();
+    else refresh();
+  };
+  const catchUp = () => {
+    setBase(newest === undefined ? NEW : draftOf(newest));
+    setDraft(rebased(newest, base, draft));
   };
   const isKnown = start.version > 0;
   return (
@@ -53,11 +78,26 @@ export function QuotaDialogue({ start, onClose, onDone }: Props) {
       isOpen
       onClose={onClose}
       actions={
-        <Button className="button main" type="submit" isDisabled={isWrong} onPress={() => void save()}>
+        <Button
+          className="button main"
+          type="submit"
+          isDisabled={isWrong || behind !== null}
+          onPress={() => void save()}
+        >
           Save
         </Button>
       }
     >
+      <div role="status">
+        {behind ? (
+          <p className="note">
+            {behind} What you typed is kept.{" "}
+            <Button className="button" onPress={catchUp}>
+              {newest ? "Apply my changes to it" : "Create it again"}
+            </Button>
+          </p>
+        ) : null}
+      </div>
       {isKnown ? null : (
         <div className="pair">
           <Choice label="For" value={draft.scope} options={SCOPES} onChange={(scope) => edit({ scope })} />

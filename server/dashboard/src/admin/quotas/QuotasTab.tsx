@@ -112,7 +112,14 @@ export function QuotasTab() {
         </TablePanel>
       ) : null}
       {subject && live.data && isOperator ? (
-        <QuotaDialogue key={subject} start={draftFor(subject, live.data)} onClose={close} onDone={done} />
+        <QuotaDialogue
+          key={subject}
+          start={draftFor(subject, live.data)}
+          quotas={live.data}
+          refresh={live.refresh}
+          onClose={close}
+          onDone={done}
+        />
       ) : null}
     </div>
   );

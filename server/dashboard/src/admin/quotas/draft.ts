@@ -71,6 +71,40 @@ export function draftFor(subject: string, quotas: readonly Quota[]): Draft {
   return scope === "user" || scope === "project" || scope === "key" ? { ...NEW, scope, name } : NEW;
 }
 
+/** The quota that a form would change; undefined if there is none, so that it would create one. */
+export function changedBy({ scope, name }: Draft, quotas: readonly Quota[]): Quota | undefined {
+  const subject = subjectOf({ scope, name: scope === "cluster" ? "" : name.trim() });
+  return quotas.find((quota) => subjectOf(quota) === subject);
+}
+
+/** Why a form is not of the newest version of its quota; null if it is. */
+export function behindText(draft: Draft, newest: Quota | undefined): string | null {
+  if ((newest?.version ?? 0) === draft.version) return null;
+  if (newest === undefined) return "Someone else removed this quota meanwhile.";
+  if (draft.version > 0) return "Someone else changed this quota meanwhile.";
+  return `There is a quota of ${newest.name || "the cluster"} already.`;
+}
+
+/** The edits of a form, made on `before`, on the newest version of the quota. */
+export function rebased(newest: Quota | undefined, before: Draft, draft: Draft): Draft {
+  const now = newest === undefined ? NEW : draftOf(newest);
+  const moved = (own: Amounts, old: Amounts, next: Amounts): Amounts => ({ ...next, ...editsOf(own, old) });
+  return {
+    ...now,
+    ...editsOf(draft, before),
+    max: moved(draft.max, before.max, now.max),
+    own: moved(draft.own, before.own, now.own),
+    scope: draft.scope,
+    name: draft.name,
+    version: now.version,
+  };
+}
+
+function editsOf<T extends object>(own: T, before: T): Partial<T> {
+  const edited = Object.entries(own).filter(([name, value]) => value !== before[name as keyof T]);
+  return Object.fromEntries(edited) as Partial<T>;
+}
+
 export type Wrongs = Readonly<Record<string, string>>;
 
 /** Error messages by field; those of amounts as `max.gpus`. */
