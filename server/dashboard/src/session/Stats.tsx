@@ -92,7 +92,9 @@ function factsOf(found: Found, limitS: number | null): string[] {
     `${hoursText(found.gpu_hours)} GPU-hours in all attempts`,
     ...(found.ettr === null || found.ettr === 1
       ? []
-      : [`${(100 * found.ettr).toFixed(1)} % of its time with GPUs was not lost to failures and restarts (ETTR)`]),
+      : [
+          `${(100 * found.ettr).toFixed(1)} % of its time with GPUs was productive: not spent on starts, or lost to failures (ETTR)`,
+        ]),
     ...(found.cost ? [`cost ${found.cost.text}`] : []),
   ];
 }
