@@ -26,6 +26,7 @@ const step = (second: number, state: Step["state"], attempt: number, more: Parti
   pull: null,
   ...more,
 });
+const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
 const receipt = (second: number, lost: number | null = null): Receipt => ({
   cause: "priority",
   by_session: null,
@@ -66,9 +67,9 @@ test("a job array has no attempts: it waits, runs and ends as a whole", () => {
   const steps = [step(0, "queued", 0), step(2, "running", 0), step(5, "completed", 0)];
   expect(shown(steps, 9_000)).toEqual([[1, false, ["queued 2", "running 3", "completed"]]]);
   expect(shown(steps.slice(2), 9_000)).toEqual([[1, false, ["completed"]]]);
+  const array = { ...session, state: "completed", attempt: 0, tasks: { active: { count: 0 } } } as const;
+  expect(stepsOf(array, steps).map(noteOf)).toEqual(["until its last task was started", "", ""]);
 });
-
-const session = { queued_at: at(0), scheduled_at: at(1), started_at: null, ended_at: at(4), held_by: null };
 
 test("without stored steps, the session shows its newest attempt", () => {
   const steps = ownSteps({ ...session, state: "canceled", attempt: 3 });

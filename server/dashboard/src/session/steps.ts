@@ -60,13 +60,18 @@ export function isLater({ state, attempt }: Step): boolean {
 
 /**
  * The steps to show. The first event of a task is its grant; its wait is added from the session's times. An array of
- * which some tasks run is shown as running.
+ * which some tasks run is shown as running; it was queued for as long as one of its tasks was.
  */
 export function stepsOf(session: Moments, steps: readonly Step[]): readonly Step[] {
-  const found = withWait(session, steps);
+  const known = withWait(session, steps);
+  const found = session.tasks ? known.map(ofArray) : known;
   const last = found.at(-1);
   if (!last || last.state !== session.state || stateOf(session) === session.state) return found;
   return [...found.slice(0, -1), { ...last, kind: "array.running", state: stateOf(session) }];
+}
+
+function ofArray(step: Step, at: number, steps: readonly Step[]): Step {
+  return step.state === "queued" && at < steps.length - 1 ? { ...step, kind: "array.queued" } : step;
 }
 
 function withWait(session: Moments, steps: readonly Step[]): readonly Step[] {
@@ -112,6 +117,7 @@ export function noteOf({ kind, held_by, preemption, pull, state }: Step): string
 }
 
 const NOTES: Readonly<Record<string, string>> = {
+  "array.queued": "until its last task was started",
   "array.running": "counted from its submission",
   "session.requeued": "waiting for another attempt",
   "session.retried": "run again",
