@@ -190,3 +190,16 @@ async def test_only_models_of_gpus_are_offered(browser: Browser, demo: OwnServer
         page = await tab.open("/submit")
         await page.get_by_role("button", name="GPU model").click()
         await expect(page.get_by_role("option")).to_have_text(["any model", re.compile("H100")])
+
+
+async def test_the_preview_of_an_elastic_gang_says_with_how_many_kernels_it_starts(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.get_by_label("Command", exact=True).fill("true")
+        await page.get_by_label("GPUs", exact=True).fill("8")
+        await page.get_by_label("Kernels", exact=True).fill("4")
+        await page.get_by_role("button", name="Advanced").click()
+        await page.get_by_label("Start with fewer kernels").fill("1")
+        await expect(page.locator(".submit-preview")).to_contain_text(re.compile(r"with [12] of its 4 kernels"))

@@ -30,6 +30,7 @@ async def test_what_if_questions_are_answered_and_kept_in_the_url(browser: Brows
         await page.get_by_label("GPUs", exact=True).fill("2")
         session = page.get_by_role("region", name="The session")
         await expect(session).to_contain_text("It would wait, at position")
+        await expect(session.get_by_role("link", name="all-of-them").first).to_be_visible()
         await expect(page).to_have_url(f"{demo.url}/what-if?gpus=2")
 
         await page.get_by_label("How many").fill("1")

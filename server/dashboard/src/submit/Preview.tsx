@@ -14,10 +14,12 @@ import { RightSize } from "./RightSize";
 interface Props {
   readonly answer: Answer;
   readonly agents: readonly Agent[];
+  /** The number of kernels that is requested; an elastic gang may start with fewer. */
+  readonly size: number;
 }
 
 /** The scheduler's preview: whether and where the session would start now. */
-export function Preview({ answer, agents }: Props) {
+export function Preview({ answer, agents, size }: Props) {
   const names = useMemo(
     () => new Map(agents.flatMap((agent) => agent.devices.map((device) => [device.id, device.name] as const))),
     [agents],
@@ -38,7 +40,9 @@ export function Preview({ answer, agents }: Props) {
   return (
     <div className={`note ${answer.starts_now ? "good" : "warn"}`}>
       {answer.starts_now ? (
-        <p>It would start immediately, on {places.join("; ")}.</p>
+        <p>
+          It would start immediately, {fewerText(answer.kernels.length, size)}on {places.join("; ")}.
+        </p>
       ) : (
         <Wait answer={answer} places={places} />
       )}
@@ -54,6 +58,11 @@ export function Preview({ answer, agents }: Props) {
       <RightSize of={answer.right_size} />
     </div>
   );
+}
+
+/** `with 13 of its 40 kernels, `; empty with all of them. */
+function fewerText(count: number, size: number): string {
+  return count < size ? `with ${count} of its ${size} kernels, ` : "";
 }
 
 function Wait({ answer, places }: { readonly answer: Planned; readonly places: readonly string[] }) {

@@ -130,7 +130,9 @@ function SubmitForm() {
       <div className="submit-end panel row">
         <div role="status" className="submit-preview">
           {refusal ? <p className="note bad">{inForm(refusal.message)}</p> : null}
-          {isWhole && !refusal && preview.data ? <Preview answer={preview.data} agents={agents} /> : null}
+          {isWhole && !refusal && preview.data ? (
+            <Preview answer={preview.data} agents={agents} size={Number(form.kernels)} />
+          ) : null}
           {!isWhole && touched.size > 0 ? <p className="note">{correctText(wrongs)}</p> : null}
         </div>
         <Button className="button main end" type="submit" isDisabled={isBusy}>

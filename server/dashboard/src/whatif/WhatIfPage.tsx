@@ -18,9 +18,11 @@ import { useSettled } from "../parts/settled";
 import { Table } from "../parts/Table";
 import { Text } from "../parts/Text";
 import { standingOf } from "../session/remedies";
+import { learnNames } from "../session/names";
 import { nameOf } from "../session/standing";
 import { inForm } from "../submit/objections";
 import { Preview } from "../submit/Preview";
+import { idsInAnswer } from "../submit/previewing";
 import { useProjects } from "../submit/ProjectChoice";
 import { StartLine } from "../submit/Starts";
 import { inputOf, NOTHING, questionOf, searchOf, wrongsOf, type Question, type Wrongs } from "./question";
@@ -81,6 +83,13 @@ export default function WhatIfPage() {
       {input ? <Answer input={input} agents={agents} /> : <p className="quiet">Fill in at least one of the parts.</p>}
     </div>
   );
+}
+
+/** The answer, after the names of the sessions that it mentions are known. */
+async function load(key: string) {
+  const found = (await ask(WhatIfDocument, { input: JSON.parse(key) })).what_if;
+  if (found.__typename === "WhatIf" && found.session) await learnNames(idsInAnswer(found.session));
+  return found;
 }
 
 interface PartProps {
@@ -178,9 +187,7 @@ function Named({ label, value, names, onChange }: NamedProps) {
 
 function Answer({ input, agents }: { readonly input: WhatIfInput; readonly agents: readonly Agent[] }) {
   const key = useSettled(JSON.stringify(input));
-  const live = useLive(async () => (await ask(WhatIfDocument, { input: JSON.parse(key) })).what_if, key, {
-    everyMs: 30_000,
-  });
+  const live = useLive(() => load(key), key, { everyMs: 30_000 });
   const found = live.data;
   if (!found) return <Faults of={live} />;
   if (found.__typename !== "WhatIf")
@@ -213,7 +220,7 @@ function Session({
   return (
     <section className="panel stack" aria-label="The session">
       <h2>The session</h2>
-      <Preview answer={effect.session} agents={agents} />
+      <Preview answer={effect.session} agents={agents} size={input.session?.cluster_size ?? 1} />
       {isAlone && input.session ? <StartLine request={input.session} /> : null}
       {hasStart ? null : (
         <p>
