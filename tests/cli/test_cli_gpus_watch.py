@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from aliquot.cli.connection.screen import fitting, show
-from aliquot.client.errors import GraphQLFault
+from aliquot.client.errors import GraphQLFault, ServerUnreachable
 from cli_users import PATIENCE_S, CliUser
 from own_processes import end
 from rest_server import RestServer
@@ -22,6 +22,7 @@ from rest_server import RestServer
 WATCH = ("--watch", "--interval", "0.2")
 ENTER, LEAVE = b"\x1b[?1049h", b"\x1b[?1049l"
 """For the alternate screen."""
+UNAVAILABLE = {"message": "no server leads", "extensions": {"code": "unavailable"}}
 
 
 @contextmanager
@@ -109,6 +110,26 @@ def test_watching_goes_on_when_the_rate_limit_allows_it(capsys: pytest.CaptureFi
     with pytest.raises(KeyboardInterrupt):
         show(draw, interval_s=0.01)
     assert capsys.readouterr().out == "first\nsecond\n"
+
+
+def test_watching_goes_on_when_the_server_is_back(capsys: pytest.CaptureFixture[str]) -> None:
+    away, starting = ServerUnreachable("http://gpu01: refused"), GraphQLFault([UNAVAILABLE])
+    answers: list[list[str] | BaseException] = [["first"], away, starting, away, ["second"], KeyboardInterrupt()]
+
+    def draw() -> list[str]:
+        found = answers.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        show(draw, interval_s=0.01)
+    shown = capsys.readouterr()
+    assert shown.out == "first\nsecond\n"
+    gone, back = shown.err.splitlines()
+    assert gone.startswith("aliquot: no answer since ")
+    assert gone.endswith("trying again until Ctrl-C: http://gpu01: refused")
+    assert back == "aliquot: the server answers again"
 
 
 @contextmanager

@@ -5,12 +5,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Final
 
 from typer import Option
 
 from aliquot.cli.connection.server import usage
-from aliquot.cli.connection.tables import ELLIPSIS, terminal_size
+from aliquot.cli.connection.tables import ELLIPSIS, present, terminal_size
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
@@ -39,7 +40,7 @@ def interval_of(text: str) -> float:
 
 
 def show(draw: Callable[[], Sequence[str]], *, interval_s: float | None, on_screen: bool = True) -> None:
-    """Print lines once, or draw them again after each interval until Ctrl-C.
+    """Print lines once, or draw them again after each interval until Ctrl-C, also across restarts of the server.
 
     Args:
         on_screen: whether a terminal's alternate screen is used, if there is one; else one drawing follows the other.
@@ -48,28 +49,52 @@ def show(draw: Callable[[], Sequence[str]], *, interval_s: float | None, on_scre
     if interval_s is None or not on_screen or not sys.stdout.isatty():
         print("\n".join(lines), flush=True)
         while interval_s is not None:
-            print("\n".join(_next(draw, interval_s)), flush=True)
+            print("\n".join(_next(draw, interval_s, say=_say)), flush=True)
         return
     try:
         with _alternate_screen():
             while True:
                 _put(fitting(lines, terminal_size().lines))
-                lines = _next(draw, interval_s)
+                lines = _next(draw, interval_s, say=partial(_put_above, lines))
     except KeyboardInterrupt:
         return
 
 
-def _next(draw: Callable[[], Sequence[str]], interval_s: float) -> Sequence[str]:
-    """The drawing after an interval, or after as many as the server's rate limit needs."""
-    from aliquot.client.errors import GraphQLFault
+def _next(draw: Callable[[], Sequence[str]], interval_s: float, *, say: Callable[[str], None]) -> Sequence[str]:
+    """The drawing after an interval, or after as many as the server's rate limit needs, or its absence lasts.
 
+    Args:
+        say: shows that the server does not answer, and that it does again.
+    """
+    from aliquot.client.errors import ClientFailure, GraphQLFault, is_temporary
+
+    is_away = False
     while True:
         time.sleep(interval_s)
         try:
-            return draw()
-        except GraphQLFault as fault:
-            if not fault.is_rate_limit:
+            lines = draw()
+        except ClientFailure as error:
+            if isinstance(error, GraphQLFault) and error.is_rate_limit:
+                continue
+            if not is_temporary(error):
                 raise
+            if not is_away:
+                say(f"no answer since {present().astimezone():%H:%M:%S}, trying again until Ctrl-C: {error}")
+            is_away = True
+        else:
+            if is_away:
+                say("the server answers again")
+            return lines
+
+
+def _say(message: str) -> None:
+    print(f"aliquot: {message}", file=sys.stderr, flush=True)
+
+
+def _put_above(lines: Sequence[str], message: str) -> None:
+    """Show a message above the last drawing."""
+    size = terminal_size()
+    _put(fitting([f"aliquot: {message}"[: size.columns], *lines], size.lines))
 
 
 def fitting(lines: Sequence[str], height: int) -> list[str]:
