@@ -54,7 +54,8 @@ async def test_only_the_author_and_operators_may_change_a_template() -> None:
             with pytest.raises(Forbidden, match="of ann"):
                 await change
         await made.save_template(OLGA, "vision", "train", "{}")
-        assert [one.fields for one in made.templates(BOB)] == ["{}"]
+        assert [(one.fields, one.author, one.saved_by) for one in made.templates(BOB)] == [("{}", "ann", "olga")]
+        await made.save_template(ANN, "vision", "train", "{}")
         await made.save_template(BOB, "vision", "other", "{}")
         await made.delete_template(OLGA, "vision", "train")
         assert [one.name for one in made.templates(ANN)] == ["other"]
@@ -63,7 +64,7 @@ async def test_only_the_author_and_operators_may_change_a_template() -> None:
         await made.save_template(BOB, "vision", "train", FIELDS)
         assert [one.saved_by for one in made.templates(ANN)] == ["bob", "bob"]
         kinds = [event.kind for event in await on.store.events_after(0, limit=100) if "template" in event.kind]
-        assert kinds == [f"action.template_{what}" for what in ("saved", "saved", "saved", "deleted", "saved")]
+        assert kinds == [f"action.template_{what}" for what in ("saved", "saved", "saved", "saved", "deleted", "saved")]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,7 @@ class SessionTemplateView(Struct, frozen=True, kw_only=True):
     name: str
     fields: str
     """JSON object: the fields of the dashboard's form that differ from an empty form."""
+    author: str
     saved_by: str
     saved_at: datetime
 

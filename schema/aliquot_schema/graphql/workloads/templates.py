@@ -33,6 +33,7 @@ class SessionTemplate:
     fields: str = strawberry.field(
         description="JSON object: the fields of the dashboard's submit form that differ from an empty form."
     )
+    author: str = strawberry.field(description="Who saved it first. Besides operators, only its author may change it.")
     saved_by: str = strawberry.field(description="Who saved it last.")
     saved_at: datetime = strawberry.field(description="When it was saved last.")
     parameters: list[TemplateParameter] = strawberry.field(description="Its parameters.")

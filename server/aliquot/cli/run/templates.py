@@ -88,10 +88,10 @@ def list_templates(
     if as_json:
         print_json(found)
         return
-    made = table("name", "of", "saved by", "parameters")
+    made = table("name", "of", "author", "parameters")
     for one in found:
         words = (name.name if name.default is None else f"{name.name}={name.default}" for name in one.parameters)
-        made.add_row(printable(one.name), printable(one.project or "you"), one.saved_by, printable(" ".join(words)))
+        made.add_row(printable(one.name), printable(one.project or "you"), one.author, printable(" ".join(words)))
     show_table(made)
 
 

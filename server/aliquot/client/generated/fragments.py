@@ -536,7 +536,7 @@ productive ettr gpus { ...GpuStats } hosts { ...HostStats } advice warning right
     "SessionStep": """number at kind state attempt held_by preemption { ...Preemption } pull { ...ImagePull }""",
     "SessionStepEdge": """node { ...SessionStep } cursor""",
     "SessionStepUncountedConnection": """edges { ...SessionStepEdge } pageInfo { ...PageInfo }""",
-    "SessionTemplate": """project name fields saved_by saved_at parameters { ...TemplateParameter }""",
+    "SessionTemplate": """project name fields author saved_by saved_at parameters { ...TemplateParameter }""",
     "SessionTerms": """slots { ...SlotAmount } cluster_size time_limit preemptible priority project pool models""",
     "SessionUpdate": """event_number at kind is_snapshot session { ...Session } kernel { ...Kernel }""",
     "SetSecretResult": """

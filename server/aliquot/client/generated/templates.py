@@ -26,6 +26,8 @@ class SessionTemplate(Struct, frozen=True, kw_only=True):
     """Its name, unique in the project."""
     fields: str
     """JSON object: the fields of the dashboard's submit form that differ from an empty form."""
+    author: str
+    """Who saved it first. Besides operators, only its author may change it."""
     saved_by: str
     """Who saved it last."""
     saved_at: datetime

@@ -89,11 +89,13 @@ class Templates:
 
         def change(draft: UnitOfWork) -> Action:
             known = draft.action(place.action_id)
+            author: str = caller.user
             if known is not None and _is_kept(known):
                 _check_author(caller, known, place)
+                author = _author(known)
             else:
                 self._check_room(place)
-            facts = {"project": project, "name": place.name, "fields": fields, "by": caller.user}
+            facts = {"project": project, "name": place.name, "fields": fields, "by": caller.user, "author": author}
             saved = Action(id=place.action_id, facts=facts | {"saved_us": str(self._clock.now_us())})
             return draft.put(saved, "template_saved")
 
@@ -170,9 +172,14 @@ def _is_member(caller: Caller, project: str) -> bool:
 
 
 def _check_author(caller: Caller, known: Action, place: _TemplateLocation) -> None:
-    author = known.facts["by"]
+    author = _author(known)
     if caller.role < Role.OPERATOR and caller.user != author:
         raise Forbidden(f"{place} is of {author}, who alone may change it, besides operators; choose another name")
+
+
+def _author(action: Action) -> str:
+    """Who saved it first; of a record of an earlier version, who saved it last."""
+    return action.facts.get("author", action.facts["by"])
 
 
 def _view(action: Action) -> SessionTemplateView:
@@ -181,6 +188,7 @@ def _view(action: Action) -> SessionTemplateView:
         project=facts["project"],
         name=facts["name"],
         fields=facts["fields"],
+        author=_author(action),
         saved_by=facts["by"],
         saved_at=moment(int(facts["saved_us"])),
     )

@@ -56,8 +56,8 @@ export function ProjectTemplates({ templates, onChoose }: Props) {
             <Button className="button plain" isDisabled={form === null} onPress={() => form && onChoose(form)}>
               {one.name}
             </Button>
-            <span className="quiet small end">{one.project ? `${one.project}, by ${one.saved_by}` : "yours"}</span>
-            {one.saved_by === me?.name || mayOperate(me) ? (
+            <span className="quiet small end">{one.project ? `${one.project}, by ${one.author}` : "yours"}</span>
+            {one.author === me?.name || mayOperate(me) ? (
               <Button
                 className="button plain"
                 aria-label={`Delete the template ${one.name} of ${one.project ? `project ${one.project}` : "yours"}`}
