@@ -32,6 +32,7 @@ def test_body_fields_of_a_wrong_type_are_refused(body: dict[str, object], words:
         answer = http.post("/queue/submit", json={"command": "true", **body})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["detail"].startswith(words)
+    assert answer.json()["field"] == words.partition(":")[0]
 
 
 def test_an_amount_that_is_too_fine_is_refused_with_the_name_of_its_field(stopped: RestServer) -> None:
@@ -39,12 +40,23 @@ def test_an_amount_that_is_too_fine_is_refused_with_the_name_of_its_field(stoppe
         answer = http.post("/queue/submit", json={"command": "true", "gpu_count": 0.1234}).json()
     assert answer["code"] == "not_multiple_of_quantum"
     assert answer["detail"].startswith("gpu_count: 0.1234 is not a multiple of 0.01")
+    assert answer["field"] == "gpu_count"
+
+
+def test_a_limit_of_a_preflight_is_refused_with_the_name_of_its_field(stopped: RestServer) -> None:
+    body = {"command": "true", "preflight": "default", "preflight_limit": "0s"}
+    with stopped.client() as http:
+        answer = http.post("/queue/submit", json=body).json()
+    assert answer["detail"] == "preflight_limit: 0 s is out of range; give more than 0 and at most 3600 s"
+    assert answer["field"] == "preflight_limit"
 
 
 def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) -> None:
     with stopped.client() as http:
         missing = http.post("/queue/submit", json={}).json()["detail"]
-        listed = http.post("/queue/submit", json=[]).json()["detail"]
+        answer = http.post("/queue/submit", json=[]).json()
+    listed = answer["detail"]
+    assert answer["field"] is None
     assert missing == 'command: it is missing; give text or a list, each text, like "command": "python3 train.py"'
     assert listed.startswith("the body: it is a list; give an object with the fields command, gpu_count, ")
 
@@ -58,6 +70,10 @@ def test_a_missing_field_and_a_non_object_body_are_refused(stopped: RestServer) 
         ({"queued_since": "noon"}, "queued_since: Invalid RFC3339 encoded datetime; give a time with its zone, like "),
         ({"priority": "urgent"}, "priority: 'urgent' is not allowed; give low, normal, high or critical, "),
         ({"after": "x"}, "after: not a cursor of this list; use `next` of the page before it"),
+        ({"order": "x"}, "order: 'x' is not allowed; give one of newest, "),
+        ({"queued_since": "2026"}, "queued_since: it is a number; give a time with its zone, like "),
+        ({"queued_since": "1.7e9"}, "queued_since: it is a number; give a time with its zone, like "),
+        ({"name": ["a", "b"]}, "name: this query parameter is repeated; give it once"),
     ],
 )
 def test_query_parameters_of_a_wrong_type_are_refused(
@@ -67,6 +83,8 @@ def test_query_parameters_of_a_wrong_type_are_refused(
         answer = http.get("/sessions", params=query)  # type: ignore[arg-type]  # numbers become text
     assert answer.status_code in (400, 422)
     assert answer.json()["detail"].startswith(words)
+    assert answer.json()["field"] == words.partition(":")[0]
+    assert "fair_share" not in answer.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from aliquot.api.context import Contexts
 from aliquot.api.encoding import is_json, request_id_of, timeout_text
 from aliquot.api.limits import BodySize, BodyTooLarge, Limits, QueryRates
-from aliquot.api.rest.refused_fields import refusal_text
+from aliquot.api.rest.refused_fields import RefusedField, refused_field, refused_number
 from aliquot_schema import errors
 from aliquot_schema.errors import AliquotError, InvalidRequest
 from aliquot_schema.graphql.context import Context, ExternalAllocationsPort
@@ -51,6 +51,12 @@ STATUSES: Final[tuple[tuple[type[errors.AliquotError], int], ...]] = (
     (errors.Unavailable, 503),
 )
 """By class of the error; the first match counts. Errors with `retry_after` are answered with 429."""
+_FIELDS: Final = {
+    "slots": "gpu_count",
+    "gpu_memory_gb": "memory_gb",
+    "preflight.time_limit": "preflight_limit",
+}
+"""Fields of REST by those of GraphQL, where their names differ."""
 log: Final = logging.getLogger("aliquot.api")
 
 
@@ -74,6 +80,10 @@ class RestRequest(Struct, frozen=True, kw_only=True):
 
 class WrongValue(Exception):
     """A body or a query that does not have the type of its operation."""
+
+    def __init__(self, refused: RefusedField) -> None:
+        super().__init__(refused.text)
+        self.field = refused.path
 
 
 Handler = Callable[[RestRequest], Awaitable[object]]
@@ -146,6 +156,8 @@ def error_response(error: errors.AliquotError, *, request_id: str) -> Response:
     if status == 401:
         headers["www-authenticate"] = "Bearer"
     more = {name: value for name, value in error_fields(error).items() if name != "code"}
+    if "field" in more:
+        more["field"] = _FIELDS.get(str(more["field"]), more["field"])
     detail = in_rest_words(error.message)
     return problem_response(status, error.code, detail, request_id=request_id, more=more, headers=headers)
 
@@ -154,7 +166,7 @@ def in_rest_words(message: str) -> str:
     """A refusal with the fields of REST instead of GraphQL: `gpu_count`, `memory_gb`, `next`."""
     message = re.sub(r"^(?:slots: )?(?:cuda|rocm)\.(?:device|shares): ", "gpu_count: ", message)
     message = message.replace("use one from pageInfo", "use `next` of the page before it")
-    return re.sub(r"\bgpu_memory_gb\b", "memory_gb", message)
+    return re.sub(r"\b(gpu_memory_gb|preflight\.time_limit)\b", lambda found: _FIELDS[found[0]], message)
 
 
 def status_of(error: errors.AliquotError) -> int:
@@ -224,7 +236,8 @@ class RestEndpoint:
         except AliquotError as error:
             return error_response(error, request_id=request_id)
         except WrongValue as error:
-            return problem_response(422, "invalid_request", str(error), request_id=request_id)
+            more = {"field": error.field}
+            return problem_response(422, "invalid_request", str(error), request_id=request_id, more=more)
         except msgspec.DecodeError as error:
             return problem_response(400, "malformed", f"The body is not valid JSON: {error}", request_id=request_id)
         except (ClientDisconnect, HTTPException):  # answered by the middleware
@@ -259,18 +272,23 @@ class RestEndpoint:
         try:
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
-            raise WrongValue(refusal_text(error, self._operation.body)) from None
+            raise WrongValue(refused_field(error, self._operation.body)) from None
 
     def _query(self, request: Request) -> Any:
         pairs = request.query_params.multi_items()
         given = dict(pairs)
         if len(given) < len(pairs):
-            raise InvalidRequest("a query parameter is repeated; give each one once")
+            twice = next(name for name in given if len(request.query_params.getlist(name)) > 1)[:64]
+            raise InvalidRequest(f"{twice}: this query parameter is repeated; give it once", field=twice)
         if self._operation.query is not None:
+            number = refused_number(given, self._operation.query)
+            if number is not None:
+                raise WrongValue(number)
             try:
                 return msgspec.convert(given, self._operation.query, strict=False)
             except msgspec.ValidationError as error:
-                raise WrongValue(refusal_text(error, self._operation.query)) from None
+                raise WrongValue(refused_field(error, self._operation.query)) from None
         if given:
-            raise InvalidRequest(f"unknown query parameter {next(iter(given))[:64]!r}; this path has none")
+            name = next(iter(given))[:64]
+            raise InvalidRequest(f"{name}: there is no such query parameter; this path has none", field=name)
         return None

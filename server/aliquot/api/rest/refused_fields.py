@@ -5,8 +5,9 @@ Each text names the field, what it takes, and an example.
 
 import json
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import inspect
@@ -18,6 +19,7 @@ _FIELD: Final = re.compile(r"Object (?P<what>contains unknown|missing required) 
 _PART: Final = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>[^\]]*)\]")
 _GOT: Final = re.compile(r"Expected `[^`]*`, got `(?P<got>[^`]*)`")
 _LENGTH: Final = re.compile(r"Expected `[^`]*` of length (?P<than>>=|<=) \d+")
+_NUMBER: Final = re.compile(r"[-+.\d][-+.\deE]*")
 _NO_ZONE: Final = "Expected `datetime` with a timezone component"
 _GIVEN: Final = {"str": "text", "int": "a number", "float": "a number", "bool": "true or false", "object": "an object",
                  "array": "a list", "null": "null"}  # fmt: skip
@@ -38,8 +40,17 @@ _EXAMPLES: Final = {
 _Lists: Final = (inspect.ListType, inspect.VarTupleType)
 
 
-def refusal_text(error: msgspec.ValidationError, kind: Any) -> str:
-    """What is wrong with a value of a type, and how it is written."""
+class RefusedField(NamedTuple):
+    """Why a value does not have its type."""
+
+    path: str | None
+    """`policy_config.pools[0].name`; None = the value is wrong as a whole."""
+    text: str
+    """What is wrong with it, and how it is written."""
+
+
+def refused_field(error: msgspec.ValidationError, kind: Any) -> RefusedField:
+    """The field that does not have the type which it has in `kind`."""
     found = _PLACE.fullmatch(str(error))
     assert found is not None  # any text matches
     parts = [part[0].removeprefix(".") for part in _PART.finditer(found["path"] or "")]
@@ -47,26 +58,44 @@ def refusal_text(error: msgspec.ValidationError, kind: Any) -> str:
     about_field = _FIELD.fullmatch(found["why"])
     if about_field is not None:
         return _about_field(about_field, _at(described, parts), within=parts)
-    field = ".".join(parts).replace(".[", "[") or "the body"
-    expected = _at(described, parts)
+    path = _path(parts)
+    field, expected = path or "the body", _at(described, parts)
     if expected is None:
-        return f"{field}: {found['why']}"
+        return RefusedField(path, f"{field}: {found['why']}")
     name = parts[-1] if parts and not parts[-1].startswith("[") else ""
     example = json.dumps(_example(expected, name))
     example = f'"{name}": {example}' if name else example
-    return f"{field}: {_wrong(found['why'])}; give {_takes(expected)}, like {example}"
+    return RefusedField(path, f"{field}: {_wrong(found['why'])}; give {_takes(expected)}, like {example}")
 
 
-def _about_field(found: re.Match[str], struct: inspect.Type | None, *, within: list[str]) -> str:
+def refused_number(given: Mapping[str, str], kind: Any) -> RefusedField | None:
+    """A number in place of a time: it would be read as the seconds since 1970."""
+    for name, described in _fields(inspect.type_info(kind)).items():
+        if name in given and _NUMBER.fullmatch(given[name]) and _is_time(described):
+            example = json.dumps(_example(described, name))
+            return RefusedField(name, f'{name}: it is a number; give {_takes(described)}, like "{name}": {example}')
+    return None
+
+
+def _is_time(described: inspect.Type) -> bool:
+    return any(isinstance(one, inspect.DateTimeType) for one in _alternatives(described))
+
+
+def _path(parts: list[str]) -> str | None:
+    return ".".join(parts).replace(".[", "[") or None
+
+
+def _about_field(found: re.Match[str], struct: inspect.Type | None, *, within: list[str]) -> RefusedField:
     name = found["name"]
-    path = ".".join((*within, name)).replace(".[", "[")
+    path = _path([*within, name])
     fields = _fields(struct)
     if found["what"] == "contains unknown":
         close = get_close_matches(name, fields, n=1)
         meant = f"; did you mean {close[0]}?" if close else "."
-        return f"{path}: there is no such field{meant} The fields are {', '.join(fields)}"
+        return RefusedField(path, f"{path}: there is no such field{meant} The fields are {', '.join(fields)}")
     missing = fields[name]
-    return f'{path}: it is missing; give {_takes(missing)}, like "{name}": {json.dumps(_example(missing, name))}'
+    example = json.dumps(_example(missing, name))
+    return RefusedField(path, f'{path}: it is missing; give {_takes(missing)}, like "{name}": {example}')
 
 
 def _at(described: inspect.Type, parts: list[str]) -> inspect.Type | None:
@@ -166,9 +195,9 @@ def _number(value: float) -> str:
 
 
 def _example(described: inspect.Type, name: str) -> Any:
-    if name in _EXAMPLES:
-        return _EXAMPLES[name]
     one = _alternatives(described)[0]
+    if name in _EXAMPLES and not isinstance(one, inspect.EnumType):
+        return _EXAMPLES[name]
     match one:
         case inspect.IntType() | inspect.FloatType():
             return max(1, int(one.ge or 1))

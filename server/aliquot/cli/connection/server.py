@@ -64,6 +64,7 @@ _LIST_COMMANDS: Final = {
 
 _OPTIONS: Final = {
     "cluster_size": "--cluster-size",
+    "preflight.time_limit": "--preflight-limit",
     "gpu_memory_gb": "--gpu-memory",
     "time_limit": "--time-limit",
     "estimated_duration": "--estimate",
@@ -88,8 +89,6 @@ def after_refusal(kind: str, answer: Mapping[str, Any]) -> str | None:
 
 def in_options(message: str) -> str:
     """A refusal with the names of options instead of fields: `cluster_size` becomes `--cluster-size`."""
-    import re
-
     message = message.removeprefix("slots: ")
     return re.sub(rf"\b({'|'.join(_OPTIONS)})\b", lambda found: _OPTIONS[found[0]], message)
 

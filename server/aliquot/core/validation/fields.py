@@ -413,11 +413,8 @@ def preflight_of(request: NewSession) -> Preflight | None:
     check_limit(size, field="preflight", most=COMMAND_BYTES_MAX, unit="bytes")
     for part in argv:
         plain(part, field="preflight")
-    limit_ms = PREFLIGHT_LIMIT_MS if limit_s is None else milliseconds(limit_s, field="preflight")
-    if not limit_ms or limit_ms > PREFLIGHT_LIMIT_S_MAX * 1000:
-        text = f"preflight: its time limit is above 0 and at most {PREFLIGHT_LIMIT_S_MAX} seconds"
-        raise InvalidRequest(text, field="preflight")
-    return Preflight(argv=tuple(argv), limit_ms=limit_ms)
+    limit_ms = milliseconds(limit_s, field="preflight.time_limit", most_s=PREFLIGHT_LIMIT_S_MAX)
+    return Preflight(argv=tuple(argv), limit_ms=limit_ms or PREFLIGHT_LIMIT_MS)
 
 
 def secrets_of(
