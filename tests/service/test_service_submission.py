@@ -11,6 +11,7 @@ from aliquot.service.quotas import Quotas
 from aliquot_schema.errors import (
     AliquotError,
     Forbidden,
+    IdempotencyMismatch,
     InvalidRequest,
     NotFound,
     QuotaExceeded,
@@ -88,6 +89,7 @@ async def test_sessions_of_a_batch_start_in_the_order_of_their_dependencies() ->
         ([named("a"), named("a")], InvalidRequest, "two sessions"),
         ([named("a"), asked(slots=[("cuda.device", "9")])], AliquotError, "9"),
         ([named("a"), asked(local_name="odd", priority="huge")], InvalidRequest, r"sessions\[1\] \(odd\)"),
+        ([asked(idempotency_key="k"), asked(), asked(idempotency_key="k")], InvalidRequest, r"\[0\] and sessions\[2\]"),
         ([], InvalidRequest, "empty"),
     ],
 )
@@ -99,6 +101,13 @@ async def test_a_batch_of_which_a_part_is_wrong_is_refused_whole(
         with pytest.raises(error, match=says):
             await on.sessions.create_sessions(CALLER, batch)
         assert (on.state.revision, dict(on.state.sessions)) == (before, {})
+
+
+async def test_a_batch_names_the_session_whose_key_was_used_for_another_request() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await on.sessions.create_session(CALLER, asked(idempotency_key="k"))
+        with pytest.raises(IdempotencyMismatch, match=r"^sessions\[1\]: idempotency_key: it was used for"):
+            await submitted(on, [asked(), asked(idempotency_key="k", argv=("false",))])
 
 
 async def test_a_name_without_a_visible_character_is_none() -> None:

@@ -20,10 +20,11 @@ NAMED_MAX: Final = 10
 
 
 def check_batch(requests: Sequence[NewSession]) -> None:
-    """Check the size of a batch and its local names.
+    """Check the size of a batch, its local names and its idempotency keys.
 
     Raises:
-        InvalidRequest: the batch is empty, a name is malformed or used twice, or dependencies form a cycle.
+        InvalidRequest: the batch is empty, a name is malformed, a name or a key is used twice, or dependencies form a
+            cycle.
         LimitExceeded: more than `BATCH_SESSIONS_MAX` sessions.
         UnknownDependency: a name that no session of the batch has.
     """
@@ -37,6 +38,7 @@ def check_batch(requests: Sequence[NewSession]) -> None:
             limit=BATCH_SESSIONS_MAX,
             actual=len(requests),
         )
+    _check_keys(requests)
     positions = _positions(requests)
     _check_names(requests, positions)
     cycle = _cycle(requests, positions)
@@ -73,6 +75,18 @@ def wrapping_errors(wrap: ErrorWrapper, session: Session) -> Iterator[None]:
 def unchanged(error: AliquotError, _session: Session) -> AliquotError:
     """The error of a session that was submitted alone: nothing to add."""
     return error
+
+
+def _check_keys(requests: Sequence[NewSession]) -> None:
+    positions: dict[str, int] = {}
+    for position, request in enumerate(requests):
+        key = request.idempotency_key
+        first = position if key is None else positions.setdefault(key, position)
+        if first != position:
+            raise InvalidRequest(
+                f"idempotency_key: sessions[{first}] and sessions[{position}] have the same one; give each its own",
+                field="idempotency_key",
+            )
 
 
 def _positions(requests: Sequence[NewSession]) -> dict[str, int]:

@@ -135,7 +135,7 @@ class Submission:
         self, caller: Caller, sessions: Sequence[Session], *, wrap: ErrorWrapper = unchanged
     ) -> list[tuple[Session, bool]]:
         for _ in range(TRIES_MAX):
-            before = [self._known(session) for session in sessions]
+            before = [self._known(session, wrap) for session in sessions]
             fresh = [session for session, known in zip(sessions, before, strict=True) if known is None]
             await self._check(fresh, wrap, vetting=self._vetting)
             try:
@@ -228,11 +228,11 @@ class Submission:
         key = request.idempotency_key
         return None if key is None else self._state.by_key(caller.user, key)
 
-    def _known(self, session: Session) -> Session | None:
-        if session.idempotency_key is None:
-            return None
-        known = self._state.by_key(session.owner, session.idempotency_key)
-        return None if known is None else _same(known, session)
+    def _known(self, session: Session, wrap: ErrorWrapper) -> Session | None:
+        key = session.idempotency_key
+        known = None if key is None else self._state.by_key(session.owner, key)
+        with wrapping_errors(wrap, session):
+            return None if known is None else _same(known, session)
 
     async def _load_key_holders(self, sessions: Sequence[Session]) -> None:
         """Load the sessions that took the keys first: new ones come by the event log, evicted ones from the store."""
