@@ -5,7 +5,14 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from aliquot.service.access import check_may_change, check_may_read_output, check_may_release, check_project
+from aliquot.service.access import (
+    check_may_change,
+    check_may_read_output,
+    check_may_release,
+    check_may_submit,
+    check_project,
+    check_role,
+)
 from aliquot.service.state.identities import Identities
 from aliquot_schema.errors import Forbidden
 from aliquot_schema.identity.accounts import ApiKey, KeyScope, User
@@ -33,6 +40,18 @@ def test_a_refusal_says_when_only_the_scope_of_the_key_prevents_it(check: Callab
         check_project(narrow, ProjectId("vision"))
     with pytest.raises(Forbidden, match=r"only its owner[^;]*$"):
         check(replace(OTHER, role=Role.VIEWER, own_role=Role.USER), session())
+
+
+def test_who_has_the_role_but_a_narrow_key_is_not_sent_to_others() -> None:
+    narrow, hint = replace(OTHER, own_role=Role.OPERATOR), "your role operator allows it, but the scope of this key"
+    with pytest.raises(Forbidden, match=f"at least the scope operate; {hint}"):
+        check_role(narrow, Role.OPERATOR)
+    with pytest.raises(Forbidden, match=r"at least the scope admin; ask one of the admins$"):
+        check_role(narrow, Role.ADMIN)
+    with pytest.raises(Forbidden, match=r"^this key of ben may only read; .* your role operator allows it"):
+        check_may_submit(replace(narrow, role=Role.VIEWER))
+    with pytest.raises(Forbidden, match=r"^ben may only read; .*scope submit$"):
+        check_may_submit(replace(OTHER, role=Role.VIEWER))
 
 
 def test_the_bearer_of_a_narrow_key_keeps_the_role_of_the_user() -> None:

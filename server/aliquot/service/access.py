@@ -34,18 +34,19 @@ def check_role(caller: Caller, least: Role) -> None:
         Forbidden: the caller's role is lower.
     """
     if caller.role < least:
-        raise Forbidden(
-            f"this requires the role {least.name.lower()}, and a key with at least the scope {_SCOPES[least]}; "
-            f"ask one of the {_ROLE_NAMES[least]}"
-        )
+        raise Forbidden(_needed(least) + (caller.scope_hint(least) or f"; ask one of the {_ROLE_NAMES[least]}"))
 
 
 def check_may_submit(caller: Caller) -> None:
     """Refuse viewers, and keys that only read."""
     if caller.role < Role.USER:
-        raise Forbidden(
-            f"{caller.user} may only read; this requires the role user, and a key with at least the scope submit"
-        )
+        hint = caller.scope_hint(Role.USER)
+        who = f"this key of {caller.user}" if hint else caller.user
+        raise Forbidden(f"{who} may only read; {_needed(Role.USER)}{hint}")
+
+
+def _needed(least: Role) -> str:
+    return f"this requires the role {least.name.lower()}, and a key with at least the scope {_SCOPES[least]}"
 
 
 def check_writes(caller: Caller, keys: Mapping[KeyId, ApiKey], *, what: str) -> None:
