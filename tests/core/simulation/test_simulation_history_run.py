@@ -1,7 +1,9 @@
-"""Runs of a history: what sessions see of those that they depend on."""
+"""Runs of a history: sessions that run at its beginning, and what sessions see of those that they depend on."""
 
+import pytest
 from msgspec.structs import replace
 
+from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow
 from aliquot.core.simulation.history_run import run_history
@@ -21,6 +23,7 @@ from aliquot_schema.sessions import Priority
 from aliquot_schema.states import SessionState
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, row, snapshot
+from ordering_scenes import busy, runs
 
 SECOND_US = 1_000_000
 POLICY = Policy(order="priority", preemption=Preemption(preempt=PreemptScope.ANY, run_ms_min=0, grace_ms=1_000))
@@ -86,3 +89,27 @@ def test_a_session_that_depends_on_one_canceled_after_its_preemption_starts() ->
         "urgent": 11,
         "later": 71,
     }
+
+
+@pytest.mark.parametrize("is_exact", [False, True])
+def test_a_session_that_runs_from_the_beginning_to_the_end_keeps_its_gpu(is_exact: bool) -> None:
+    agent = on("n", gpus(1))
+    running = runs("long", agent, {"cuda.device": {"cuda0": 1}}, ends_in_s=3600)
+    around = DecisionContext(agents=(agent,), quotas={}, policy=POLICY, asked={}, foreign={}, dependencies={})
+    usage = Usage().held(running.milli, user=running.owner, project=running.project, now_us=NOW_US)
+    open_ended = RecordedAttempt(granted_us=NOW_US - 60 * SECOND_US, steps=(), end=AttemptEnd.OPEN)
+    history = RecordedHistory(
+        since_us=NOW_US,
+        until_us=NOW_US + 200 * SECOND_US,
+        begins_us=NOW_US,
+        snapshot=busy((agent,), [running], [], usage=usage),
+        surroundings=around,
+        facts=(RecordedFact(at_us=NOW_US, arrival=row("next", at=NOW_US)),),
+        sessions={
+            SessionId("long"): recorded("long", open_ended, state=SessionState.RUNNING),
+            SessionId("next"): recorded("next", attempt(0, 60), state=SessionState.COMPLETED),
+        },
+        passes_us=(),
+    )
+    outcome = run_history(history, HistoryRunSettings(exact=is_exact))
+    assert outcome.granted_us["next"] > NOW_US + 200 * SECOND_US

@@ -20,7 +20,7 @@ from aliquot.core.foresight.engine import cluster_of, unsupported
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.plan import Eviction
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow, RunningRow
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.prediction import Predictor, WaitingWorkloads
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
 from aliquot.core.simulation.recorded_history import (
@@ -107,29 +107,32 @@ class _HistoryRun:
         self._wake_us: int | None = None
         self._now_us = history.begins_us
         self._around = history.surroundings
-        self._decided, self._cluster = self._open()
-
-    def _open(self) -> tuple[DecidedCluster | None, Cluster]:
-        history, around, settings = self._history, self._around, self._settings
+        around = history.surroundings
         snapshot = replace(
             history.snapshot,
             agents=settings.agents(around.agents),
             quotas=settings.quotas(around.quotas),
             asked=around.asked,
         )
-        policy = self._policy(around)
+        self._decided = self._exact_cluster(snapshot, self._policy(around))
+        self._cluster: Cluster = self._decided or cluster_of(snapshot, self._policy(around))
+        self._capacity = capacity_milli(snapshot.agents)
+        self._begin(snapshot)
+
+    def _exact_cluster(self, snapshot: Snapshot, policy: Policy) -> DecidedCluster | None:
+        """None = the fast cluster decides the same."""
+        history, settings = self._history, self._settings
         everyone = replace(snapshot, queue=[*snapshot.queue, *(fact.arrival for fact in history.facts if fact.arrival)])
         is_fast = not settings.exact and history.is_plain and unsupported(everyone, policy) is None
-        decided = None if is_fast else DecidedCluster(snapshot, policy, seed=0, starts_late=True)
-        cluster = decided or cluster_of(snapshot, policy)
+        return None if is_fast else DecidedCluster(snapshot, policy, seed=0, starts_late=True)
+
+    def _begin(self, snapshot: Snapshot) -> None:
         for row in snapshot.queue:
             self._note_waiting(row)
         for number, running in enumerate(snapshot.running):
             self._resume(running, number)
-        for fact in history.facts:
+        for fact in self._history.facts:
             heappush(self._due, (fact.at_us, fact.at_us, next(self._order), fact))
-        self._capacity = capacity_milli(snapshot.agents)
-        return decided, cluster
 
     def next_us(self) -> int | None:
         """Time of the next event; None if there is none."""
