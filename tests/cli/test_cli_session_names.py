@@ -115,3 +115,12 @@ def test_a_session_waits_for_the_open_sessions_of_its_own_name(scene: NamedSessi
     assert waits_for("--name", "sweep_1") == {scene.ids["sweep"]}
     assert waits_for("--name", "first of its name") == set()
     assert "give one with --name" in scene.run("create", "--after-any", "@same-name", "--", "true", code=2).output
+
+
+def test_sessions_named_after_one_that_is_refused_are_changed_too(scene: NamedSessions) -> None:
+    first, last = (scene.run("create", "--name", "spare", "--", "true").stdout.strip() for _ in range(2))
+    scene.run("cancel", last)
+    done = scene.run("retry", first, last, code=3)
+    assert done.stdout.splitlines() == [f"{last}  queued"]
+    assert f"{first} is queued; only ended sessions can be retried" in done.stderr
+    assert scene.run("cancel", first, last).stdout.splitlines() == [f"{first}  canceled", f"{last}  canceled"]

@@ -4,10 +4,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.server import (
+    REFUSED,
+    AsJson,
+    AtServer,
+    InCluster,
+    TokenFile,
+    connected,
+    failures_shown,
+    usage,
+)
 from aliquot.cli.session import options as o
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId, SessionIds, priority_of, seconds_of, slots_of
@@ -202,8 +211,22 @@ def _each(
     token_file: Path | None,
     as_json: bool,
 ) -> None:
-    """Change the sessions one by one; stop at the first refusal."""
+    """Change the sessions one by one, also those after one that the server refuses to change.
+
+    Raises:
+        Exit: a change was refused, or the server could not be asked; the failures have been printed.
+    """
+    code = 0
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         for id in [find_session(client, text) for text in ids]:
-            session = change(client, id).session
-            print_json(session) if as_json else print(f"{session.id}  {session.state}")
+            try:
+                with failures_shown():
+                    session = change(client, id).session
+            except Exit as failure:
+                if failure.exit_code != REFUSED:
+                    raise
+                code = REFUSED
+            else:
+                print_json(session) if as_json else print(f"{session.id}  {session.state}", flush=True)
+    if code:
+        raise Exit(code)
