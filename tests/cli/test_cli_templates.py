@@ -5,6 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from typer import Exit
 
 from aliquot.cli.run.fields import read_text
 from aliquot.cli.run.templates import _fields_of, _request, preset_fields, session_of
@@ -72,3 +73,32 @@ def test_an_empty_list_of_conditions_replaces_the_default() -> None:
     sessions = {one.name: one.after for one in read_text(text, file="f.yaml", folder=Path("/tmp"))}
     assert sessions["prepare"] == ()
     assert [after[0] for after in sessions["train"]] == ["prepare"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("resources: gpu=1", "resources: expected `NAME: VALUE`"),
+        ("environment: [A=1]", "environment: expected `NAME: VALUE`"),
+        ("tags: {a: [b]}", "tags: expected `NAME: VALUE`"),
+        ("name: {a: b}", "name: expected text, or a list of texts"),
+        ("models: [{a: b}]", "models: expected text, or a list of texts"),
+        ("preemptible: maybe", "preemptible: expected true or false"),
+        ("command: ", "`command` is missing"),
+    ],
+)
+def test_a_value_of_a_wrong_form_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(f"{line}\n" if "command" in line else f"command: true\n{line}\n")
+    with pytest.raises(Exit):
+        _fields_of(path)
+    assert capsys.readouterr().err == f"aliquot: {path}: {words}\n"
+
+
+def test_one_model_may_be_given_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text("command: true\nmodels: H100\nresources:\napps: lab=8888\n")
+    fields = _fields_of(path)
+    assert (fields["models"], fields["cpu"], fields["apps"]) == ("H100", "1", "lab=8888")

@@ -6,7 +6,7 @@ is, so that both make the same sessions.
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -58,6 +58,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "workspace": "workspace",
 }
 YES: Final = ("true", "yes", "on")
+NO: Final = ("false", "no", "off")
 FLAGS: Final[Mapping[str, str]] = {
     "isHeld": "hold",
     "isPreemptible": "preemptible",
@@ -219,33 +220,66 @@ def _resources(fields: Mapping[str, Any]) -> dict[str, str]:
 
 def _fields_of(file: Path) -> dict[str, Any]:
     """The fields of a form from a session file with parameters."""
+    keys = _keys_of(file)
+    fields = _amounts_of(_pairs_in(keys.pop("resources", ""), f"{file}: resources") or {"cpu": "1"})
+    for form, key, value in _given(keys, TEXTS):
+        words = _texts_in(value, f"{file}: {key}")
+        fields[form] = shlex.join(words) if isinstance(value, list) else words[0]
+    for form, key, value in _given(keys, FLAGS):
+        if str(value).lower() not in (*YES, *NO):
+            usage(f"{file}: {key}: expected true or false")
+        fields[form] = str(value).lower() in YES
+    for form, key, value in _given(keys, PAIRS):
+        pairs = _pairs_in(value, f"{file}: {key}")
+        fields[form] = "\n".join(f"{name}={text}" for name, text in pairs.items())
+    for form, key, value in _given(keys, {**LISTS, "apps": "apps"}):
+        fields[form] = (", " if form in LISTS else " ").join(_texts_in(value, f"{file}: {key}"))
+    if keys:
+        usage(f"{file}: a template cannot have the key {printable(str(next(iter(keys))))}")
+    if not fields.get("command"):
+        usage(f"{file}: `command` is missing")
+    return fields
+
+
+def _given(keys: dict[str, Any], forms: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """(field of the form, key, value) of those that a file has; they are removed from its keys."""
+    for form, key in forms.items():
+        if key in keys:
+            yield form, key, keys.pop(key)
+
+
+def _keys_of(file: Path) -> dict[str, Any]:
+    """The keys of the session in a file, with their values as they are written: text, lists and tables."""
     import yaml
 
     try:
-        session = yaml.load(file.read_text(), Loader=yaml.BaseLoader)  # every value as it is written
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        session = yaml.load(file.read_text(), Loader=yaml.BaseLoader)
+    except OSError as error:
+        usage(f"{file}: {error.strerror or error}")
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         usage(f"{file}: {error}")
     except RecursionError:
         usage(f"{file}: nested too deeply")
     if not isinstance(session, dict):
         usage(f"{file}: give one session, with `command` and other keys")
-    keys = {str(key).replace("_", "-"): value for key, value in session.items()}
-    fields = _amounts_of(dict(keys.pop("resources", None) or {"cpu": 1}))
-    for form, key in TEXTS.items():
-        if key in keys:
-            value = keys.pop(key)
-            fields[form] = shlex.join(map(str, value)) if isinstance(value, list) else str(value)
-    fields |= {form: str(keys.pop(key)).lower() in YES for form, key in FLAGS.items() if key in keys}
-    for form, key in PAIRS.items():
-        if key in keys:
-            fields[form] = "\n".join(f"{name}={value}" for name, value in dict(keys.pop(key)).items())
-    fields |= {form: ", ".join(map(str, keys.pop(key))) for form, key in LISTS.items() if key in keys}
-    if "apps" in keys:
-        apps = keys.pop("apps")
-        fields["apps"] = " ".join(map(str, apps)) if isinstance(apps, list) else str(apps)
-    if keys:
-        usage(f"{file}: a template cannot have the key {printable(str(next(iter(keys))))}")
-    return fields
+    return {str(key).replace("_", "-"): value for key, value in session.items()}
+
+
+def _pairs_in(value: Any, place: str) -> dict[str, str]:
+    """A table of texts; empty where the key has no value."""
+    if not value:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        usage(f"{place}: expected `NAME: VALUE`")
+    return value
+
+
+def _texts_in(value: Any, place: str) -> list[str]:
+    """One text, or a list of them."""
+    texts = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in texts):
+        usage(f"{place}: expected text, or a list of texts")
+    return texts
 
 
 def _amounts_of(resources: Mapping[str, Any]) -> dict[str, Any]:
