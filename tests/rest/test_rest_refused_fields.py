@@ -47,7 +47,7 @@ def test_a_limit_of_a_preflight_is_refused_with_the_name_of_its_field(stopped: R
     body = {"command": "true", "preflight": "default", "preflight_limit": "0s"}
     with stopped.client() as http:
         answer = http.post("/queue/submit", json=body).json()
-    assert answer["detail"] == "preflight_limit: 0 s is out of range; give more than 0 and at most 3600 s"
+    assert answer["detail"] == "preflight_limit: give more than 0 s and at most 3600 s, not 0 s"
     assert answer["field"] == "preflight_limit"
 
 
