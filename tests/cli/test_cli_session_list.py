@@ -61,6 +61,12 @@ def test_absolute_times_are_parsed(text: str | None, expected: datetime | None) 
     assert moment_of(text, option="--since") == expected
 
 
+def test_the_help_names_the_zone_that_times_are_read_in() -> None:
+    help_text = _run("--help")
+    assert "Time: local, like 2026-03-01T12:00" in help_text
+    assert "UTC" not in help_text
+
+
 def test_a_duration_means_a_time_before_now() -> None:
     day, hour = moment_of("1d", option="--since"), moment_of("1h", option="--since")
     assert day is not None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WHOSE: Final = "Owner and kind"
 _WHERE: Final = "Place"
-_WHEN: Final = "Time: like 2026-03-01T12:00 (UTC), or a duration before now, like 90m or 7d"
+_WHEN: Final = "Time: local, like 2026-03-01T12:00; or a duration before now, like 7d"
 _HOW: Final = "Outcome"
 
 States = Annotated[
