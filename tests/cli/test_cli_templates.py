@@ -62,6 +62,25 @@ def test_template_values_are_kept_as_written(tmp_path: Path) -> None:
     assert {one.name: one.value for one in asked.environment or ()} == {"VERSION": "1.10", "DEBUG": "true"}
 
 
+def test_a_single_model_and_secrets_are_saved_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("command: ./run\nmodels: '*H100*'\nsecrets: [hf, wandb]\n")
+    asked = _request("job", json.loads(json.dumps(_fields_of(file))), {})
+    assert list(asked.models or ()) == ["*H100*"]
+    assert [one.name for one in asked.secrets or ()] == ["hf", "wandb"]
+
+
+@pytest.mark.parametrize("line", ["resources: [gpu]", "environment: [A=1]", "tags: a=1", "secrets: {hf: HF}"])
+def test_a_value_of_the_wrong_kind_is_named_with_its_key(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(f"command: ./run\n{line}\n")
+    with pytest.raises(Exit):
+        _fields_of(file)
+    assert capsys.readouterr().err.startswith(f"aliquot: {file}: {line.partition(':')[0]}: ")
+
+
 def test_a_default_at_a_later_use_of_a_parameter_applies() -> None:
     fields = {"command": "train --name run-{{lr}} --lr {{lr=0.1}}"}
     assert [one.default for one in parameters_of(fields)] == ["0.1"]

@@ -232,7 +232,7 @@ def _fields_of(file: Path) -> dict[str, Any]:
     for form, key, value in _given(keys, PAIRS):
         pairs = _pairs_in(value, f"{file}: {key}")
         fields[form] = "\n".join(f"{name}={text}" for name, text in pairs.items())
-    for form, key, value in _given(keys, {**LISTS, "apps": "apps"}):
+    for form, key, value in _given(keys, {**LISTS, "apps": "apps", "secrets": "secrets"}):
         fields[form] = (", " if form in LISTS else " ").join(_texts_in(value, f"{file}: {key}"))
     if keys:
         usage(f"{file}: a template cannot have the key {printable(str(next(iter(keys))))}")
