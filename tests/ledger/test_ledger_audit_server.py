@@ -62,6 +62,8 @@ def test_the_audit_command_asks_a_running_server(named: bool, tmp_path: Path) ->
         assert "To read this one meanwhile, use a copy made by `aliquot db copy`" in in_use.output
     read = json.loads(_run("log", "--people", "--json", "--data-folder", str(tmp_path)).stdout)
     assert taken["session_id"] in {change["entity_id"] for change in read}
+    held = _run("device", taken["gpu_ids"][0], "--since", "2000-01-01", "--data-folder", str(tmp_path)).stdout
+    assert f"session {taken['session_id']}  1 GPU, pass " in held
 
 
 def _allocate(server: RestServer) -> dict[str, list[str]]:

@@ -86,7 +86,7 @@ def test_replay_under_another_policy_shows_differences(folder: Path, tmp_path: P
         (["replay"], "give either the number of a pass, or --last N"),
         (["replay", "999999"], "no pass from 999999 to 999999 is recorded"),
         (["replay", "0"], "the ledger does not reach back to pass 0"),
-        (["audit", "device", "a-gpu-0", "--at", "yesterday"], "Invalid isoformat string"),
+        (["audit", "device", "a-gpu-0", "--at", "yesterday"], "--at yesterday: give a time like 2026-03-01T12:00:00Z"),
     ],
 )
 def test_wrong_arguments_are_reported(folder: Path, arguments: list[str], words: str) -> None:

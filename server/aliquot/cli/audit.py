@@ -82,8 +82,8 @@ def device(
 
     with reported_errors():
         now_us = SystemClock().now_us()
-        first_us = _us(at or since, otherwise=now_us if until is None else 0)
-        last_us = _us(at or until, otherwise=now_us)
+        first_us = _us(at or since, option="--at" if at else "--since", otherwise=now_us if until is None else 0)
+        last_us = _us(at or until, option="--at" if at else "--until", otherwise=now_us)
         query = partial(held_over, device_ids=[device_id], first_us=first_us, last_us=last_us)
         seals_query = partial(seals_after, first_us=first_us)
         work = _after(follow_all, query, seals_query)
@@ -133,8 +133,8 @@ def log(
             entity_id=entity,
             actor=actor,
             kind=kind,
-            first_us=None if since is None else _us(since, otherwise=0),
-            last_us=None if until is None else _us(until, otherwise=0),
+            first_us=None if since is None else _us(since, option="--since", otherwise=0),
+            last_us=None if until is None else _us(until, option="--until", otherwise=0),
             people_only=people,
             limit=last,
         )
@@ -300,12 +300,23 @@ def _moment(text: str | None, *, option: str) -> datetime | None:
 
 
 def _told_change(change: "AuditChange") -> str:
+    actor = _actor(change.actor, change.api_key)
+    fields = [f"{one.name}: {one.before} -> {one.after}" for one in change.fields if one.before is not None]
+    facts = [one.after for one in change.fields if one.name == "facts" and change.kind.startswith("action.")]
+    return _change_lines(change, at=_iso(change.at), actor=actor, details=[*fields, *facts])
+
+
+def _change(change: "Change") -> str:
+    actor = _actor(change.actor, change.key_id)
+    fields = [f"{name}: {was} -> {change.after[name]}" for name, was in (change.before or {}).items()]
+    facts = [json.dumps(change.after.get("facts"))] if change.kind.startswith("action.") else []
+    return _change_lines(change, at=_text(change.at_us), actor=actor, details=[*fields, *facts])
+
+
+def _change_lines(change: "AuditChange | Change", *, at: str, actor: str, details: Sequence[object]) -> str:
     request = f" ({change.request_id})" if change.request_id else ""
-    at, actor = change.at.isoformat(timespec="milliseconds"), _actor(change.actor, change.api_key)
     head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
-    fields = [f"    {one.name}: {one.before} -> {one.after}" for one in change.fields if one.before is not None]
-    facts = [f"    {one.after}" for one in change.fields if one.name == "facts" and change.kind.startswith("action.")]
-    return "\n".join(printable(line) for line in (head, *fields, *facts))
+    return "\n".join(map(printable, (head, *(f"    {detail}" for detail in details))))
 
 
 def _actor(name: str, key: str | None) -> str:
@@ -313,13 +324,29 @@ def _actor(name: str, key: str | None) -> str:
 
 
 def _told_holding(held: "DeviceHolding") -> str:
-    until = "now" if held.until is None else held.until.isoformat(timespec="milliseconds")
+    preempted = None if held.preempted_at is None else _iso(held.preempted_at)
+    until = "now" if held.until is None else _iso(held.until)
+    amount = amount_text(held.slot, held.amount)
+    return _holding_line(held, period=(_iso(held.since), until), user=held.user, amount=amount, preempted=preempted)
+
+
+def _holding(held: "Holding") -> str:
+    from aliquot_schema.resources.slots import format_amount
+
+    preempted = None if held.preempted_us is None else _text(held.preempted_us)
+    until = "now" if held.ended_us is None else _text(held.ended_us)
+    amount = amount_text(held.slot, format_amount(held.slot, held.amount))
+    return _holding_line(held, period=(_text(held.from_us), until), user=held.owner, amount=amount, preempted=preempted)
+
+
+def _holding_line(
+    held: "DeviceHolding | Holding", *, period: tuple[str, str], user: str, amount: str, preempted: str | None
+) -> str:
     by = f"session {held.session_id}" if held.session_id is not None else held.kind
     granted = "" if held.pass_number is None else f", pass {held.pass_number}"
-    if held.preempted_at is not None:
-        granted += f", preempted {held.preempted_at.isoformat(timespec='milliseconds')} for {held.preempted_by}"
-    since = held.since.isoformat(timespec="milliseconds")
-    return printable(f"{since} .. {until}  {held.user}  {by}  {amount_text(held.slot, held.amount)}{granted}")
+    if preempted is not None:
+        granted += f", preempted {preempted} for {held.preempted_by}"
+    return printable(f"{' .. '.join(period)}  {user}  {by}  {amount}{granted}")
 
 
 async def _verified(opened: "Database") -> tuple["VerifiedCounts", list["Row[Any]"]]:
@@ -354,12 +381,10 @@ def _after(
     return run
 
 
-def _us(text: str | None, *, otherwise: int) -> int:
-    """Microseconds UTC."""
-    if text is None:
-        return otherwise
-    moment = datetime.fromisoformat(text)
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+def _us(text: str | None, *, option: str, otherwise: int) -> int:
+    """Microseconds since the epoch."""
+    moment = _moment(text, option=option)
+    return otherwise if moment is None else round(moment.timestamp() * 1e6)
 
 
 def _print(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], nothing: str) -> None:
@@ -369,23 +394,9 @@ def _print(found: Sequence[Any], *, as_json: bool, line: Callable[[Any], str], n
         print("\n".join(line(one) for one in found) or nothing)
 
 
-def _holding(held: "Holding") -> str:
-    until = "now" if held.ended_us is None else _text(held.ended_us)
-    by = f"session {held.session_id}" if held.session_id is not None else held.kind
-    granted = "" if held.pass_number is None else f", pass {held.pass_number}"
-    if held.preempted_us is not None:
-        granted += f", preempted {_text(held.preempted_us)} for {held.preempted_by}"
-    return f"{_text(held.from_us)} .. {until}  {held.owner}  {by}  {held.amount} {held.slot}{granted}"
-
-
-def _change(change: "Change") -> str:
-    request = f" ({change.request_id})" if change.request_id else ""
-    at, actor = _text(change.at_us), _actor(change.actor, change.key_id)
-    head = f"{change.number}  {at}  {actor}{request}  {change.kind}  {change.entity_id}"
-    fields = [f"    {name}: {was} -> {change.after[name]}" for name, was in (change.before or {}).items()]
-    facts = [f"    {json.dumps(change.after.get('facts'))}"] if change.kind.startswith("action.") else []
-    return "\n".join(printable(line) for line in (head, *fields, *facts))
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")
 
 
 def _text(at_us: int) -> str:
-    return datetime.fromtimestamp(at_us / 1e6, tz=UTC).isoformat(timespec="milliseconds")
+    return _iso(datetime.fromtimestamp(at_us / 1e6, tz=UTC))
