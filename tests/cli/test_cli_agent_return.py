@@ -34,6 +34,19 @@ def test_a_device_is_returned_to_its_agent_and_an_unknown_agent_is_refused(tmp_p
     assert (refused.returncode, "there is no agent with the folder" in refused.stderr) == (2, True)
 
 
+def test_the_return_of_a_device_names_a_wrong_setting_and_a_file_that_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "agents" / "gpu01" / RETURN_FILE
+    file.mkdir(parents=True)
+    words = ["agent", "return", "GPU-1", "--id", "gpu01", "--data-folder", str(tmp_path)]
+    unwritable = CliRunner().invoke(main, words)
+    assert (unwritable.exit_code, f"{file} cannot be written: Is a directory" in unwritable.stderr) == (2, True)
+    monkeypatch.setenv("ALIQUOT_LOG_LEVEL", "loud")
+    wrong = CliRunner().invoke(main, words)
+    assert (wrong.exit_code, "aliquot agent: ALIQUOT_LOG_LEVEL: " in wrong.stderr) == (2, True)
+
+
 def test_node_labels_are_read_from_settings_and_an_invalid_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALIQUOT_NODE_LABELS", "switch=s3,rack=r1")
     assert read_settings().node_notices.labels == {"switch": "s3", "rack": "r1"}

@@ -191,19 +191,29 @@ def return_device(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object instead of a sentence.")] = False,
 ) -> None:
     """Return a device of this node's agent from quarantine to service, without a check."""
+    from aliquot.errors import ConfigurationError
     from aliquot.execution.agent.device_health import RETURN_FILE
     from aliquot.execution.devices.node import node_identity
     from aliquot.settings import read_settings
 
-    settings = read_settings(warns=False, data_folder=data_folder)
+    try:
+        settings = read_settings(warns=False, data_folder=data_folder)
+    except ConfigurationError as error:
+        print(f"aliquot agent: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
     folder = settings.data_folder / "agents" / (agent_id or node_identity().hostname)
-    if not folder.is_dir():
+    try:
+        with (folder / RETURN_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{device}\n")
+            if os.geteuid() == 0:  # the agent may run as another account
+                os.fchown(file.fileno(), folder.stat().st_uid, folder.stat().st_gid)
+    except FileNotFoundError:
         print(f"there is no agent with the folder {folder}; give its --id and --data-folder", file=sys.stderr)
-        raise typer.Exit(2)
-    with (folder / RETURN_FILE).open("a", encoding="utf-8") as file:
-        file.write(f"{device}\n")
-        if os.geteuid() == 0:  # the agent may run as another account
-            os.fchown(file.fileno(), folder.stat().st_uid, folder.stat().st_gid)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        words = f"{folder / RETURN_FILE} cannot be written: {error.strerror}"
+        print(f"{words}; run this as root or as the agent's Unix account", file=sys.stderr)
+        raise typer.Exit(2) from None
     if as_json:
         print(json.dumps({"device_id": device, "folder": str(folder)}))
     else:
