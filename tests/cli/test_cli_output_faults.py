@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from aliquot.cli import main
 from aliquot.cli.connection.output import cells, show_table, table
 from aliquot.cli.session.metrics import trend
+from aliquot.client import BlockingClient
 
 
 @pytest.mark.parametrize("words", [("--version",), ("session", "--help")])
@@ -52,3 +56,22 @@ def test_a_table_in_a_pipe_has_one_line_for_each_row_and_tabs_between_cells(caps
         capsys.readouterr().out
         == f"path\tsize\n{path}\t2 bytes\na\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}\t\n"
     )
+
+
+def test_a_folder_of_keys_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    users, taken = tmp_path / "users.csv", tmp_path / "keys"
+    users.write_text("name\nann\n")
+    taken.touch()
+    done = CliRunner().invoke(main, ["user", "import", str(users), "--keys", str(taken)])
+    assert (done.exit_code, done.stderr) == (2, f"aliquot: --keys {taken}: File exists\n")
+
+
+def test_a_folder_of_exported_state_that_cannot_be_made_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / "state"
+    taken.touch()
+    monkeypatch.setenv("ALIQUOT_TOKEN", "k" * 20)
+    monkeypatch.setattr(BlockingClient, "run", lambda _client, _work: {"job_queue.json": {"revision": 1}})
+    done = CliRunner().invoke(main, ["state", "export", str(taken)])
+    assert (done.exit_code, done.stderr) == (3, f"aliquot: {taken} cannot be written: File exists\n")

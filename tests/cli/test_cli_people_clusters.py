@@ -60,6 +60,12 @@ def test_a_key_file_that_does_not_exist_is_refused(folder: Path) -> None:
     assert not clusters_file().exists()
 
 
+def test_a_clusters_file_that_cannot_be_written_is_named(folder: Path) -> None:
+    clusters_file().with_suffix(".new").mkdir(parents=True)
+    said = _run("add", "lab", "http://lab", "--key-file", "key", code=2)
+    assert said == f"aliquot: {clusters_file()} cannot be written: Is a directory\n"
+
+
 @pytest.mark.parametrize("words", [("use", "lab"), ("remove", "lab"), ("add", "lab", "lab:8090", "--key-file", "k")])
 def test_invalid_cluster_arguments_are_refused(folder: Path, words: tuple[str, ...]) -> None:
     _run(*words, code=2)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, connected, fail
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.resources.units import parse_duration
 
@@ -174,7 +174,10 @@ async def keep_exported(app: "ASGIApp", *, token: str, folder: Path, every_s: fl
 
 def _write(client: "BlockingClient", folder: Path, *, as_json: bool) -> None:
     files = client.run(read_state)
-    write_files(folder, files)
+    try:
+        write_files(folder, files)
+    except OSError as error:
+        fail(f"{error.filename or folder} cannot be written: {error.strerror}", code=REFUSED)
     if as_json:
         written = [{"path": str(folder / name), "revision": content["revision"]} for name, content in files.items()]
         print_json({"files": written})

@@ -46,7 +46,10 @@ def import_users(
     """
     wanted = read_users(file)
     if keys is not None and not dry_run:
-        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            usage(f"--keys {keys}: {error.strerror}")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         known = {one.name for one in client.users()}
         rows = [

@@ -117,11 +117,14 @@ def _write(found: "Sequence[Cluster]", *, default: str | None) -> None:
         authority = [f"ca-file = {_toml(str(one.ca_file))}"] if one.ca_file is not None else []
         lines += [f"[clusters.{_toml(one.name)}]", f"url = {_toml(one.url)}", key, *authority, ""]
     path = clusters_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_suffix(".new")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines))
-    fresh.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines))
+        fresh.replace(path)
+    except OSError as error:
+        usage(f"{path} cannot be written: {error.strerror}")
 
 
 def _print(changed: "Cluster", *, as_json: bool) -> None:
