@@ -308,7 +308,8 @@ def test_old_and_new_policy_names_must_agree(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    "words", ["", "order", "ordr=x", "weights.ages=1", "weights.age=old", "weights=1 weights.age=1", "pools=["]
+    "words",
+    ["", "order", "ordr=x", "weights.ages=1", "weights.age=old", "weights=1 weights.age=1", "pools=[", "a=1 a.b.c=2"],
 )
 def test_an_invalid_policy_is_refused(words: str) -> None:
     with pytest.raises(typer.Exit) as caught:

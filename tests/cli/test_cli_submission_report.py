@@ -1,5 +1,6 @@
 """The reports of `session create` and `policy set`."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -76,6 +77,16 @@ def test_policy_set_prints_the_changed_fields(server: RestServer) -> None:
     assert _run("policy", "set", "weights.fair=3", "backfill_depth=100").stdout == "weights.fair: 1 -> 3\n"
     assert _run("policy", "set", "weights.fair=3").stdout == "nothing changed: the policy was like this already\n"
     assert _run("policy", "set", "weights.fair=1").stdout == "weights.fair: 3 -> 1\n"
+
+
+def test_changes_beside_a_policy_file_keep_the_other_fields_of_the_file(server: RestServer, tmp_path: Path) -> None:
+    document = json.loads(_run("policy", "show", "--json").stdout)
+    document["weights"]["short"] = 5
+    (tmp_path / "policy.json").write_text(json.dumps(document))
+    changed = _run("policy", "set", "--file", str(tmp_path / "policy.json"), "weights.fair=3", "preemption.preempt=any")
+    lines = changed.stdout.splitlines()
+    assert {line.partition(":")[0] for line in lines} == {"weights.fair", "weights.short", "preemption.preempt"}
+    _run("policy", "set", *(line.replace(": ", "=").partition(" -> ")[0] for line in lines))
 
 
 def test_policy_differences_include_fields_that_are_set_or_unset() -> None:

@@ -61,9 +61,8 @@ def change(
 
     A document is refused when the policy was changed after the document was printed.
     """
-    given = nested(changes or ())
-    _warn(given)
-    wanted = input_of(document_in(file) | given)
+    _warn(nested(changes or ()))
+    wanted = input_of(nested(changes or (), within=document_in(file)))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if preview:
             from aliquot.cli.cluster.effects import show_what_if

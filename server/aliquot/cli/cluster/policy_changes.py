@@ -26,6 +26,8 @@ def policy_in(file: Path) -> "UpdatePolicyInput":
 
 def document_in(file: Path | None) -> dict[str, Any]:
     """Read a policy file as a document; none gives an empty one. Exits when it is no document."""
+    from aliquot_schema.errors import InvalidRequest
+
     if file is None:
         return {}
     try:
@@ -36,22 +38,30 @@ def document_in(file: Path | None) -> dict[str, Any]:
         usage(f"{file} does not contain a policy")
     document.pop("changed_at", None)
     version = document.pop("version", None)
+    try:
+        document = _with_current_names(document)
+    except InvalidRequest as error:
+        usage(error.message)
     return document if version is None else {**document, "expected_version": version}
 
 
-def nested(changes: Sequence[str]) -> dict[str, Any]:
-    """The document of changes like `weights.age=2`. Exits when one is wrong."""
-    found: dict[str, Any] = {}
+def nested(changes: Sequence[str], *, within: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A document, empty by default, with changes like `weights.age=2`. Exits when one is wrong."""
+    found = {} if within is None else within
+    given: list[str] = []
     for text in changes:
-        path, given, value = text.partition("=")
+        path, has_value, value = text.partition("=")
         *outer, last = path.split(".")
-        inner = found
+        inner: Any = found
         for name in outer:
-            inner = inner.setdefault(name, {})
-        if not given or not isinstance(inner, dict):
+            if isinstance(inner, dict):
+                inner[name] = inner.get(name) or {}
+                inner = inner[name]
+        if not has_value or not isinstance(inner, dict):
             usage(f"{text}: write it like order=fair_share or weights.age=2")
-        if last in inner:
+        if any(f"{path}.".startswith(f"{one}.") or f"{one}.".startswith(f"{path}.") for one in given):
             usage(f"{path} is given twice; together the changes are one policy")
+        given.append(path)
         inner[last] = _value(value)
     return found
 
