@@ -124,3 +124,9 @@ def test_sessions_named_after_one_that_is_refused_are_changed_too(scene: NamedSe
     assert done.stdout.splitlines() == [f"{last}  queued"]
     assert f"{first} is queued; only ended sessions can be retried" in done.stderr
     assert scene.run("cancel", first, last).stdout.splitlines() == [f"{first}  canceled", f"{last}  canceled"]
+
+
+@pytest.mark.parametrize("command", ["open", "environment"])
+def test_a_task_that_waits_in_its_array_is_no_session_yet(command: str, scene: NamedSessions) -> None:
+    refused = scene.run(command, "sweep_1_3", code=3)
+    assert refused.stderr.startswith(f"aliquot: there is no session {scene.ids['sweep']}_3\n")

@@ -54,8 +54,7 @@ def open_app(
     from aliquot.client import find_place
 
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.session(find_session(client, session_id))
-        assert session is not None
+        session = client.get_session(find_session(client, session_id))
         place = find_place(cluster=cluster, server=server, token_file=token_file)
         _show(place, session, name, no_browser=no_browser, as_json=as_json)
 
@@ -106,7 +105,7 @@ def jupyter(
         began = time.monotonic()
         asyncio.run(_until_listening(place, session.id, _service(client, session.id)))
         print(f"aliquot: it listens after {time.monotonic() - began:.1f} s", file=sys.stderr)
-        _show(place, _session(client, session.id), None, no_browser=no_browser, as_json=as_json)
+        _show(place, client.get_session(session.id), None, no_browser=no_browser, as_json=as_json)
 
 
 def preset(name: str) -> dict[str, Any]:
@@ -117,14 +116,8 @@ def preset(name: str) -> dict[str, Any]:
     return found
 
 
-def _session(client: "BlockingClient", id: str) -> "Session":
-    session = client.session(id)
-    assert session is not None
-    return session
-
-
 def _service(client: "BlockingClient", id: str) -> int:
-    port = _session(client, id).services[0].port
+    port = client.get_session(id).services[0].port
     assert port is not None
     return port
 

@@ -112,8 +112,7 @@ def environment(
 ) -> None:
     """Show what a session ran with: Python, packages, uploaded files, git commit and difference from it."""
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        session = client.session(find_session(client, session_id))
-        assert session is not None
+        session = client.get_session(find_session(client, session_id))
         workspace, record = _workspace(client, session), _record(client, session)
     if as_json:
         print_json({"session": session.id, "environment": record, "workspace": workspace})
