@@ -49,18 +49,11 @@ def logs(
         id = id if task is None else f"{id}_{task}"
         session = client.get_session(id)
         asked = _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw)
-        follows_all = follow and not as_json and rank is None and attempt is None
-        if follows_all:
+        if follow and not as_json and rank is None and attempt is None:
             follower = (Follower if session.tasks is None else ArrayFollower)(client, id, raw=raw)
             conclude(client, id, follower.run)
         elif session.tasks is None:
-            _print(
-                client,
-                session,
-                _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw),
-                follow=follow,
-                as_json=as_json,
-            )
+            _print(client, session, asked, follow=follow, as_json=as_json)
         elif follow:
             usage("to follow --rank, --attempt or --json of an array, choose one of its tasks with --task")
         else:
