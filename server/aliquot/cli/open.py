@@ -8,17 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from aliquot.cli.connection.output import print_json
-from aliquot.cli.connection.server import (
-    REFUSED,
-    UNREACHABLE,
-    AsJson,
-    AtServer,
-    InCluster,
-    TokenFile,
-    after_failure,
-    fail,
-    usage,
-)
+from aliquot.cli.connection.server import REFUSED, AsJson, AtServer, InCluster, TokenFile, fail, failures_shown
 
 NoBrowser = Annotated[bool, Option("--no-browser", help="Only print the address.")]
 
@@ -34,18 +24,11 @@ def open_dashboard(
 
     The address works once, within 15 minutes.
     """
-    from aliquot.client import ClientFailure, NoPlace, find_place
-    from aliquot.client.endpoints import login_address
-    from aliquot_schema.errors import Unauthenticated
+    with failures_shown():
+        from aliquot.client import find_place
+        from aliquot.client.endpoints import login_address
 
-    try:
         address = login_address(find_place(cluster=cluster, server=server, token_file=token_file))
-    except NoPlace as error:
-        usage(str(error))
-    except Unauthenticated as error:
-        fail(error.message, advice=after_failure(error), code=UNREACHABLE)
-    except ClientFailure as error:
-        fail(str(error), advice=after_failure(error), code=UNREACHABLE)
     if as_json:
         print_json({"address": address})
         return
