@@ -60,10 +60,9 @@ def _print(found: "Examination", problems: "Sequence[HealthProblem]") -> None:
             print(f"    {printable(one.repair)}")
     if found.silent:
         print(f"unreachable, not examined: {', '.join(found.silent)}")
-    agents, count = len(found.asked), len(found.differences)
-    examined = f"{agents} agent{'' if agents == 1 else 's'} examined"
+    agents, differences = count_text(len(found.asked), "agent"), count_text(len(found.differences), "difference")
     more = f", {count_text(len(problems), 'problem')} of the server" if problems else ""
-    print(f"{examined}, {count} difference{'' if count == 1 else 's'}{more}")
+    print(f"{agents} examined, {differences}{more}")
 
 
 TIMEOUT_S: Final = 4.0
