@@ -12,7 +12,8 @@ from aliquot.cli.session.slurm import SlurmWords, slurm_words, with_slurm_variab
 
 OWN: Final = "#ALIQUOT"
 SLURM: Final = "#SBATCH"
-INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "python3", "perl", "Rscript"})
+INTERPRETERS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "python", "perl", "Rscript"})
+"""By their names without a version."""
 _GPUS: Final = frozenset({"gpu", "cuda", "rocm"})
 """Families of slots that are GPUs."""
 _CODE_FLAG: Final = {"perl": "-e", "Rscript": "-e"}
@@ -136,7 +137,7 @@ def _interpreter(text: str, path: Path) -> tuple[str, ...]:
     if words and Path(words[0]).name == "env":
         # `env -S` splits the first line into several words.
         words = [word for word in words[1:] if word != "-S"]
-    if not words or _kind(words[0]) not in {one.rstrip("3") for one in INTERPRETERS}:
+    if not words or _kind(words[0]) not in INTERPRETERS:
         raise ScriptError(f"{path}: its first line names no known interpreter; put the command after -- instead")
     return tuple(words)
 
