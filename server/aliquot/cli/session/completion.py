@@ -103,11 +103,7 @@ def user_names(context: Context) -> list[tuple[str, str]]:
 
 def key_ids(context: Context) -> list[tuple[str, str]]:
     """The ids of keys, each with its owner and purpose."""
-
-    def ask(client: "BlockingClient") -> list[tuple[str, str]]:
-        return [(key.id, f"{key.user} {key.name}") for key in client.api_keys()]
-
-    return _query(context, ask)
+    return _query(context, lambda client: [(key.id, f"{key.user} {key.name}") for key in client.api_keys()])
 
 
 def quota_subjects(context: Context) -> list[tuple[str, str]]:
