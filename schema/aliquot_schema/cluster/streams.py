@@ -6,6 +6,7 @@ endian), content.
 
 import re
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +29,23 @@ COMMAND_CHARS_MAX: Final = 65_536
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _VIEWER: Final = re.compile(r"[A-Za-z0-9_-]{0,40}")
 _TERM: Final = re.compile(r"[A-Za-z0-9._+-]{1,40}")
+
+
+def frame(kind: bytes, content: bytes = b"") -> bytes:
+    """A frame of a terminal."""
+    return FRAME_HEAD.pack(kind, len(content)) + content
+
+
+def take_frames(received: bytearray) -> Iterator[tuple[bytes, bytes]]:
+    """Kind and content of each complete frame, which is removed from what was received."""
+    while len(received) >= FRAME_HEAD.size:
+        kind, length = FRAME_HEAD.unpack_from(received)
+        end = FRAME_HEAD.size + length
+        if len(received) < end:
+            return
+        content = bytes(received[FRAME_HEAD.size : end])
+        del received[:end]
+        yield kind, content
 
 
 class TerminalRequest(Struct, frozen=True, kw_only=True):

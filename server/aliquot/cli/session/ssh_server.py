@@ -20,7 +20,7 @@ from aliquot.cli.connection.server import failure_text
 from aliquot.client.config import Place
 from aliquot.client.errors import ClientFailure
 from aliquot.client.streams import SessionStream
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, SIZE_MAX
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, SIZE_MAX, frame, take_frames
 from aliquot_schema.errors import AliquotError
 
 SHELL: Final = """case "$SHELL" in "" | */nologin | */false) SHELL=/bin/sh ;; esac
@@ -158,14 +158,14 @@ class _Channel(asyncssh.SSHServerSession[bytes]):
         if self._waiting > WAITING_BYTES_MAX:
             self._channel.pause_reading()
         for start in range(0, len(data), FRAME_BYTES_MAX):
-            self._frames.put_nowait(_frame(b"i", data[start : start + FRAME_BYTES_MAX]))
+            self._frames.put_nowait(frame(b"i", data[start : start + FRAME_BYTES_MAX]))
 
     def eof_received(self) -> bool:
-        self._frames.put_nowait(_frame(b"e"))
+        self._frames.put_nowait(frame(b"e"))
         return True
 
     def terminal_size_changed(self, width: int, height: int, _pixwidth: int, _pixheight: int) -> None:
-        self._frames.put_nowait(_frame(b"r", struct.pack(">HH", *_size(width, height))))
+        self._frames.put_nowait(frame(b"r", struct.pack(">HH", *_size(width, height))))
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -206,11 +206,11 @@ class _Channel(asyncssh.SSHServerSession[bytes]):
 
     async def _send(self, stream: SessionStream) -> None:
         while True:
-            frame = await self._frames.get()
-            await stream.write(frame[: FRAME_HEAD.size])
-            await stream.write(frame[FRAME_HEAD.size :])
-            if frame[:1] == b"i":
-                self._waiting -= len(frame) - FRAME_HEAD.size
+            sent = await self._frames.get()
+            await stream.write(sent[: FRAME_HEAD.size])
+            await stream.write(sent[FRAME_HEAD.size :])
+            if sent[:1] == b"i":
+                self._waiting -= len(sent) - FRAME_HEAD.size
                 if self._waiting <= WAITING_BYTES_MAX:
                     self._channel.resume_reading()
 
@@ -219,13 +219,7 @@ class _Channel(asyncssh.SSHServerSession[bytes]):
         received = bytearray()
         while data := await stream.read():
             received += data
-            while len(received) >= FRAME_HEAD.size:
-                kind, length = FRAME_HEAD.unpack_from(received)
-                end = FRAME_HEAD.size + length
-                if len(received) < end:
-                    break
-                content = bytes(received[FRAME_HEAD.size : end])
-                del received[:end]
+            for kind, content in take_frames(received):
                 if kind == b"x":
                     return int(json.loads(content)["code"])
                 await self._print(kind, content)
@@ -246,7 +240,3 @@ class _Channel(asyncssh.SSHServerSession[bytes]):
 def _size(width: int, height: int) -> tuple[int, int]:
     """Rows and columns within the limits; ssh sends 0 for unknown ones."""
     return min(height, SIZE_MAX) or 24, min(width, SIZE_MAX) or 80
-
-
-def _frame(kind: bytes, content: bytes = b"") -> bytes:
-    return FRAME_HEAD.pack(kind, len(content)) + content

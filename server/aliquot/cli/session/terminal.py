@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, GRACE_S
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, GRACE_S, frame, take_frames
 
 if TYPE_CHECKING:
     from aliquot.client.config import Place
@@ -147,13 +147,8 @@ class TerminalClient:
         received = bytearray()
         while data := await stream.read():
             received += data
-            while len(received) >= FRAME_HEAD.size:
-                kind, length = FRAME_HEAD.unpack_from(received)
-                end = FRAME_HEAD.size + length
-                if len(received) < end:
-                    break
-                await self._take(stream, kind, bytes(received[FRAME_HEAD.size : end]))
-                del received[:end]
+            for kind, content in take_frames(received):
+                await self._take(stream, kind, content)
         self._say("the session has ended")
         raise _TerminalEnded(1)
 
@@ -219,9 +214,9 @@ class TerminalClient:
                 first = self._sent - self._confirmed
                 piece = bytes(self._input[first : first + FRAME_BYTES_MAX])
                 self._sent += len(piece)
-                await self._send(_frame(b"i", piece))
+                await self._send(frame(b"i", piece))
             if self._has_ended_input:
-                await self._send(_frame(b"e"))
+                await self._send(frame(b"e"))
 
     def _watch_size(self) -> Any:
         loop = asyncio.get_running_loop()
@@ -229,7 +224,7 @@ class TerminalClient:
             return lambda: None
 
         def send_size() -> None:
-            self._tasks.create_task(self._send(_frame(b"r", struct.pack(">HH", *_size()))))
+            self._tasks.create_task(self._send(frame(b"r", struct.pack(">HH", *_size()))))
 
         loop.add_signal_handler(signal.SIGWINCH, send_size)
         return lambda: loop.remove_signal_handler(signal.SIGWINCH)
@@ -282,10 +277,6 @@ def _size() -> tuple[int, int]:
     except OSError:
         return 24, 80
     return min(max(rows, 1), 1000), min(max(columns, 1), 1000)
-
-
-def _frame(kind: bytes, content: bytes = b"") -> bytes:
-    return FRAME_HEAD.pack(kind, len(content)) + content
 
 
 def _write(file: int, data: bytes) -> None:

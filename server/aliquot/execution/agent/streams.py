@@ -19,7 +19,7 @@ from aliquot.execution.agent.kernel_state import KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.shim_client import open_shim
 from aliquot.execution.agent.spawner.descendants import tree_pids
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, FRAME_HEAD, StreamTarget, TerminalRequest
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
 
 SOCKET: Final = "terminals.sock"
@@ -167,5 +167,5 @@ async def _introduced(stream: SocketStream, asked: TerminalRequest) -> SocketStr
     if len(content) > FRAME_BYTES_MAX:
         await stream.close()
         raise InvalidRequest("command: it is too long", field="command")
-    await stream.write(FRAME_HEAD.pack(b"O", len(content)) + content)
+    await stream.write(frame(b"O", content))
     return stream
