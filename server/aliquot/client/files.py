@@ -5,7 +5,7 @@ import hashlib
 import os
 from abc import abstractmethod
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -17,6 +17,8 @@ from aliquot.client.requests import unexpected
 from aliquot.client.retries import PATIENCE_S, RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.errors import Unauthenticated
+
+T = TypeVar("T")
 
 RETRY_S: Final = PATIENCE_S
 """Time without progress after which a transfer fails; until then each new connection continues the last one."""
@@ -66,12 +68,9 @@ class ResultCalls:
         try:
             answer = await self.http.get(f"/sessions/{quote(id, safe='')}/files", params={"rank": rank}, timeout=90)
         except httpx.TransportError as error:
-            raise ServerUnreachable(str(error) or type(error).__name__) from error
+            raise unreachable(error) from error
         check_answer(answer, answer.content)
-        try:
-            return msgspec.json.decode(answer.content, type=SessionFiles)
-        except msgspec.MsgspecError as error:
-            raise UnexpectedAnswer(answer.status_code, str(error)) from None
+        return decoded(answer, SessionFiles)
 
     async def download(
         self, id: str, path: str, target: Path, *, rank: int = 0, listed: ResultFile | None = None
@@ -123,11 +122,10 @@ class _Part:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._path: Path | None = None
         self._prefix = f".{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:_HASH_DIGITS]}."
         found = sorted(target.parent.glob(f"{self._prefix}*{_PART}"))
-        self._tag = found[0].name.removeprefix(self._prefix).removesuffix(_PART) if found else ""
         self._path = found[0] if found else None
+        self._tag = found[0].name.removeprefix(self._prefix).removesuffix(_PART) if found else ""
 
     @property
     def size(self) -> int:
@@ -136,13 +134,8 @@ class _Part:
 
     def headers(self) -> dict[str, str]:
         """To continue after the bytes that are there, if the file is still the same."""
-        if not self.size:
-            return {"Accept-Encoding": "identity"}
-        return {
-            "Accept-Encoding": "identity",
-            "Range": f"bytes={self.size}-",
-            "If-Range": f'"{self._tag}"',
-        }
+        rest = {"Range": f"bytes={self.size}-", "If-Range": f'"{self._tag}"'} if self.size else {}
+        return {"Accept-Encoding": "identity", **rest}
 
     def begin(self, answer: httpx.Response) -> None:
         """Make the file for an answer; a whole file replaces what is there."""
@@ -191,6 +184,18 @@ def safe_target(folder: Path, path: str) -> Path:
 def unreachable(error: httpx.TransportError | ServerUnreachable) -> ServerUnreachable:
     """The failure of a transfer as an error of the client."""
     return error if isinstance(error, ServerUnreachable) else ServerUnreachable(str(error) or type(error).__name__)
+
+
+def decoded(answer: httpx.Response, kind: type[T]) -> T:
+    """The content of an answer, which is JSON of this type.
+
+    Raises:
+        UnexpectedAnswer: it is not.
+    """
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(answer.status_code, str(error)) from None
 
 
 def check_answer(answer: httpx.Response, content: bytes) -> None:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import httpx
-import msgspec
 
-from aliquot.client.errors import ClientFailure, ServerUnreachable, UnexpectedAnswer
-from aliquot.client.files import RETRY_S, Turn, check_answer, unreachable
+from aliquot.client.errors import ClientFailure, ServerUnreachable
+from aliquot.client.files import RETRY_S, Turn, check_answer, decoded, unreachable
 from aliquot.client.retries import RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.cluster.workspaces import (
@@ -69,10 +69,7 @@ class WorkspaceCalls:
         workspace, sources = await asyncio.to_thread(_scan, folder)
         for _ in range(TRIES_MAX):
             answer = await self._post("/workspaces", workspace.encoded())
-            try:
-                found = msgspec.json.decode(answer.content, type=WorkspaceUpload)
-            except msgspec.MsgspecError as error:
-                raise UnexpectedAnswer(answer.status_code, str(error)) from None
+            found = decoded(answer, WorkspaceUpload)
             if not found.missing:
                 return found
             for batch in _batches(found.missing, sources):
@@ -87,14 +84,11 @@ class WorkspaceCalls:
             ServerUnreachable, UnexpectedAnswer, Unauthenticated: see there.
         """
         try:
-            answer = await self.http.get(f"/sessions/{httpx.URL(path='/' + id).raw_path.decode()[1:]}/workspace")
+            answer = await self.http.get(f"/sessions/{quote(id, safe='')}/workspace")
         except httpx.TransportError as error:
-            raise ServerUnreachable(str(error) or type(error).__name__) from error
+            raise unreachable(error) from error
         check_answer(answer, answer.content)
-        try:
-            return msgspec.json.decode(answer.content, type=Workspace | None)
-        except msgspec.MsgspecError as error:
-            raise UnexpectedAnswer(answer.status_code, str(error)) from None
+        return None if answer.content == b"null" else decoded(answer, Workspace)
 
     async def _post(self, path: str, body: bytes) -> httpx.Response:
         """Send a part of an upload; the server keeps one that it receives twice once."""
