@@ -63,10 +63,7 @@ def login_address(place: Place) -> str:
         ServerUnreachable, UnexpectedAnswer, NoPlace: as for `Client`.
         Unauthenticated: the token is not accepted.
     """
-    headers = {"authorization": f"Bearer {place.token}"}
-    response = _answer("POST", place.url, "/login-code", ca_file=place.ca_file, timeout_s=LOGIN_S_MAX, headers=headers)
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise Unauthenticated("the server does not accept this token or key")
+    response = _authenticated("POST", place, "/login-code")
     return f"{place.url.rstrip('/')}{_decoded(response, _LoginCode).path}"
 
 
@@ -80,14 +77,19 @@ def app_address(place: Place, path: str) -> str:
         Unauthenticated: the token is not accepted.
         Refused: the session does not run, or belongs to another user.
     """
-    headers = {"authorization": f"Bearer {place.token}", "accept": "application/json"}
-    response = _answer("GET", place.url, path, ca_file=place.ca_file, timeout_s=LOGIN_S_MAX, headers=headers)
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        raise Unauthenticated("the server does not accept this token or key")
+    response = _authenticated("GET", place, path)
     if response.status_code == httpx.codes.SEE_OTHER:
         return response.headers["location"]
     refused = _decoded(response, _Refusal)
     raise Refused({"__typename": "Forbidden", "message": refused.detail})
+
+
+def _authenticated(method: str, place: Place, path: str) -> httpx.Response:
+    headers = {"authorization": f"Bearer {place.token}", "accept": "application/json"}
+    response = _answer(method, place.url, path, ca_file=place.ca_file, timeout_s=LOGIN_S_MAX, headers=headers)
+    if response.status_code == httpx.codes.UNAUTHORIZED:
+        raise Unauthenticated("the server does not accept this token or key")
+    return response
 
 
 def _answer(

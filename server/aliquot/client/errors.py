@@ -73,7 +73,7 @@ class GraphQLFault(ClientFailure):
     @property
     def is_rate_limit(self) -> bool:
         """Whether the user has sent too many requests; a later one is answered."""
-        return any(error.get("extensions", {}).get("code") == "rate_limited" for error in self.errors)
+        return _has_code(self.errors, "rate_limited")
 
 
 class OtherVersion(GraphQLFault):

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 import shlex
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -285,8 +285,4 @@ def _source(function: Callable[..., object]) -> str:
 
 
 def _end(output: str) -> str:
-    return "\n".join(_lines(output))
-
-
-def _lines(output: str) -> Iterator[str]:
-    yield from [line for line in output.splitlines() if line and not line.startswith(MARKER)][-SHOWN_LINES:]
+    return "\n".join([line for line in output.splitlines() if line and not line.startswith(MARKER)][-SHOWN_LINES:])
