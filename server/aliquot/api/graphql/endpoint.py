@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final
 
 import strawberry
-from msgspec import Struct
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -56,15 +55,7 @@ _READING: Final = frozenset({OperationType.QUERY})
 _ANY: Final = frozenset({OperationType.QUERY, OperationType.MUTATION})
 
 
-class Parameters(Struct, frozen=True, kw_only=True):
-    """The parameters of a GraphQL request."""
-
-    query: str
-    operation_name: str | None
-    variables: dict[str, Any] | None
-
-
-async def read_parameters(request: Request, *, size: BodySize) -> Parameters:
+async def read_parameters(request: Request, *, size: BodySize) -> OperationRequest:
     """Read the parameters from a GET's query string or a POST's body.
 
     Raises:
@@ -101,7 +92,7 @@ def _decoded(text: str | bytes | bytearray, what: str) -> Any:
         raise Malformed(f"{what} is not valid JSON: {error.msg} at character {error.pos}.") from None
 
 
-def _checked(values: dict[str, Any]) -> Parameters:
+def _checked(values: dict[str, Any]) -> OperationRequest:
     query, name, variables = values.get("query"), values.get("operationName"), values.get("variables")
     if not isinstance(query, str) or not query.strip():
         raise Malformed("`query` is missing, or is not a string.")
@@ -111,7 +102,7 @@ def _checked(values: dict[str, Any]) -> Parameters:
         raise Malformed("`variables` must be an object.")
     if not isinstance(values.get("extensions"), dict | None):
         raise Malformed("`extensions` must be an object.")
-    return Parameters(query=query, operation_name=name or None, variables=variables)
+    return OperationRequest(text=query, operation_name=name or None, variables=variables)
 
 
 class EventStream(StreamingResponse):
@@ -205,10 +196,10 @@ class GraphQLEndpoint:
                     f"None of the accepted media types is available; accept {RESPONSE}, {JSON} or {EVENTS}.", status=406
                 )
             context = self._context_of(request)
-            parameters = await read_parameters(request, size=BodySize.of_caller(context.caller, self._limits))
+            asked = await read_parameters(request, size=BodySize.of_caller(context.caller, self._limits))
             if media_type == EVENTS:
-                return self._stream(parameters, context, is_get=request.method == "GET")
-            return await self._execute(parameters, context, media_type, is_get=request.method == "GET")
+                return self._stream(asked, context, is_get=request.method == "GET")
+            return await self._execute(asked, context, media_type, is_get=request.method == "GET")
         except Malformed as error:
             response = _refusal(error.message, "bad_request", error.status, media_type)
             if error.status == 405:
@@ -221,14 +212,14 @@ class GraphQLEndpoint:
             response.headers["www-authenticate"] = "Bearer"
             return response
 
-    async def _execute(self, parameters: Parameters, context: Context, media_type: str, *, is_get: bool) -> Response:
+    async def _execute(self, asked: OperationRequest, context: Context, media_type: str, *, is_get: bool) -> Response:
         try:
             async with asyncio.timeout(self._request_s):
                 result = await self._schema.execute(
-                    parameters.query,
-                    variable_values=parameters.variables,
+                    asked.text,
+                    variable_values=asked.variables,
                     context_value=context,
-                    operation_name=parameters.operation_name,
+                    operation_name=asked.operation_name,
                     allowed_operation_types=_READING if is_get else _ANY,
                 )
         except CannotGetOperationTypeError as error:
@@ -260,7 +251,7 @@ class GraphQLEndpoint:
             )
         return encoded_response(text, status=status, media_type=media_type)
 
-    def _stream(self, parameters: Parameters, context: Context, *, is_get: bool) -> Response:
+    def _stream(self, asked: OperationRequest, context: Context, *, is_get: bool) -> Response:
         if not self.streams.may_open(context.caller.user):
             message = (
                 f"You have {self._limits.streams_per_user} streams open, the limit; close some, or use one WebSocket."
@@ -270,7 +261,7 @@ class GraphQLEndpoint:
         request_notes().note_operation("subscription", refused=False)
 
         async def events() -> AsyncGenerator[str, None]:
-            following = self._sharing.find(_asked(parameters), context)
+            following = self._sharing.find(asked, context)
             if following is not None:
                 async with aclosing(following.texts()) as texts:
                     async for text in texts:
@@ -278,10 +269,10 @@ class GraphQLEndpoint:
                 yield transport.encode_complete()
                 return
             source = await self._schema.stream(
-                parameters.query,
-                variable_values=parameters.variables,
+                asked.text,
+                variable_values=asked.variables,
                 context_value=context,
-                operation_name=parameters.operation_name,
+                operation_name=asked.operation_name,
                 allowed_operation_types={*(_READING if is_get else _ANY), OperationType.SUBSCRIPTION},
             )
             async with aclosing(source):
@@ -319,12 +310,6 @@ def response_body(result: Any) -> dict[str, Any]:
     if result.extensions:
         body["extensions"] = result.extensions
     return body
-
-
-def _asked(parameters: Parameters) -> OperationRequest:
-    return OperationRequest(
-        text=parameters.query, variables=parameters.variables, operation_name=parameters.operation_name
-    )
 
 
 def _wrong_operation(operation: OperationType, *, is_get: bool) -> str:

@@ -58,7 +58,7 @@ class OperationRequest(Struct, frozen=True, kw_only=True):
     """An operation as a client sent it."""
 
     text: str
-    variables: Mapping[str, Any] | None
+    variables: dict[str, Any] | None
     operation_name: str | None
 
 
@@ -246,10 +246,6 @@ def _starting_after(context: Context, after: int | None) -> Context:
     return Context(caller=context.caller, services=dataclasses.replace(context.services, subscriptions=subscriptions))
 
 
-def _never(_caller: Caller, _cost: int) -> bool:
-    return False
-
-
 class SharedSubscriptions:
     """All shared subscriptions of this server.
 
@@ -258,7 +254,7 @@ class SharedSubscriptions:
     """
 
     def __init__(
-        self, schema: strawberry.Schema, *, documents: Documents, refuses: Callable[[Caller, int], bool] = _never
+        self, schema: strawberry.Schema, *, documents: Documents, refuses: Callable[[Caller, int], bool]
     ) -> None:
         self._schema = schema
         self._documents = documents
