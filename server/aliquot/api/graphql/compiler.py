@@ -44,8 +44,7 @@ Reader = Callable[[Any], Any]
 """Takes a resolver's value and returns it completed: plain dictionaries, lists and leaves."""
 
 CONDITIONS: Final = frozenset({"skip", "include"})
-_plain: Final[set[type]] = set()
-PLAIN: Final = _plain
+PLAIN: Final[set[type]] = set()
 """Classes that `check_plain` has accepted."""
 CACHED_TEXTS: Final = 4096
 """Cached texts of times; the same times occur often."""
@@ -173,7 +172,7 @@ class Fallback(Exception):
     """The value is not what an attribute read usually gives. Raised only within compiled functions."""
 
 
-def fall_back(_value: object = None) -> Any:
+def fall_back() -> Any:
     """Raise `Fallback` inside an expression."""
     raise Fallback
 
@@ -182,7 +181,7 @@ def check_plain(value: object) -> None:
     """Raise `Fallback` for values that graphql-core does not treat as objects: None, exceptions and awaitables."""
     if is_special(value):
         raise Fallback
-    _plain.add(type(value))
+    PLAIN.add(type(value))
 
 
 def is_special(value: object) -> bool:
