@@ -102,15 +102,15 @@ def changes_of(body: Any) -> tuple[dict[str, Any], int | None]:
             'policy_config: it is missing; give changes, like "policy_config": {"order": "fair_share"}'
         )
     config = body if config is None else config
+    return _changes_in(config), config.version
+
+
+def _changes_in(config: Any) -> dict[str, Any]:
+    """The changed fields of a policy, by name; a priority that is given by name becomes its number."""
     written: Any = with_seconds(to_builtins(config))
-    return convert(_by_number(written), UpdatePolicyInput).to_changes(), written["version"]
-
-
-def _by_number(written: dict[str, Any]) -> dict[str, Any]:
-    """The changes without `policy_config`, and with the number of a priority that is given by name."""
-    changes = {name: value for name, value in written.items() if name != "policy_config"}
-    highest = changes["user_priority_max"]
-    return changes | {"user_priority_max": None if highest is None else PRIORITIES[str(highest)].value}
+    if (highest := written["user_priority_max"]) is not None:
+        written["user_priority_max"] = PRIORITIES[str(highest)].value
+    return convert(written, UpdatePolicyInput).to_changes()
 
 
 async def status(ask: RestRequest) -> OrchestratorView:
@@ -164,10 +164,7 @@ WhatIfAsked: Final = defstruct(
 async def what_if(ask: RestRequest) -> WhatIfView:
     """See `Reader.what_if`."""
     body: Any = ask.body
-    policy = None
-    if body.policy_config is not None:
-        written: Any = with_seconds(to_builtins(body.policy_config))
-        policy = convert(_by_number(written), UpdatePolicyInput).to_changes()
+    policy = None if body.policy_config is None else _changes_in(body.policy_config)
     asked = WhatIf(drain=body.drain, evict=body.evict, policy=policy, like=body.like, count=body.count)
     return await ask.context.services.queries.what_if(ask.context.caller, asked)
 
