@@ -128,5 +128,5 @@ def test_sessions_named_after_one_that_is_refused_are_changed_too(scene: NamedSe
 
 @pytest.mark.parametrize("command", ["open", "environment"])
 def test_a_task_that_waits_in_its_array_is_no_session_yet(command: str, scene: NamedSessions) -> None:
-    refused = scene.run(command, "sweep_1_3", code=3)
+    refused = scene.run(command, f"{scene.ids['sweep']}_3", code=3)
     assert refused.stderr.startswith(f"aliquot: there is no session {scene.ids['sweep']}_3\n")
