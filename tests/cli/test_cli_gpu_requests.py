@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
+from aliquot.cli.lease import TIMED_OUT, _wait
 from rest_server import RestServer
 
 PREVIEW = """
@@ -128,3 +129,12 @@ def test_a_gpu_quota_is_set_and_removed(server: RestServer) -> None:
     lifted = _run(server, "quota", "set", "user:gil", "--max", "gpu=none", "--max-queued", "5")
     assert lifted.stdout == "user:gil  --max-queued 5\n"
     _run(server, "quota", "remove", "user:gil")
+
+
+def test_a_lease_with_a_time_limit_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("aliquot.cli.lease.time.sleep", lambda _: None)
+    monkeypatch.setattr("aliquot.cli.lease.signal.signal", lambda *_: None)
+    assert _wait(["GPU-1"], limit_s=7200.0) == TIMED_OUT
+    assert capsys.readouterr().err == "aliquot: held until Ctrl-C, at most 2 h\n"

@@ -14,6 +14,7 @@ from typer import Argument, Option
 from aliquot.cli.connection.output import printable
 from aliquot.cli.connection.server import AtServer, InCluster, TokenFile, connected
 from aliquot.cli.session.options import Pool, Project, seconds_of
+from aliquot_schema.resources.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,8 @@ def _stop(process: "subprocess.Popen[bytes]") -> int:
 def _wait(gpu_ids: "Sequence[str]", *, limit_s: float | None) -> int:
     """Hold the GPUs until Ctrl-C, SIGTERM or the time limit."""
     print(f"export CUDA_VISIBLE_DEVICES={','.join(gpu_ids)}", flush=True)
-    print("aliquot: held until Ctrl-C", file=sys.stderr)
+    longest = "" if limit_s is None else f", at most {format_duration(limit_s)}"
+    print(f"aliquot: held until Ctrl-C{longest}", file=sys.stderr)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while limit_s is None:
