@@ -58,7 +58,7 @@ Connect = Callable[[Context], Client]
 """A client with the key of the program that sent a request."""
 Found = dict[str, Any]
 
-SessionId = Annotated[str, Field(description="Id of the session, like ses_01j...; `submit` and `sessions` give it.")]
+SessionId = Annotated[str, Field(description="Id of the session, ses_...; `submit` and `sessions` give it.")]
 
 
 def tool_server(connect: Connect) -> MCPServer:

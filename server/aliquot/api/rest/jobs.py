@@ -218,7 +218,7 @@ async def forecast(ask: RestRequest) -> ForecastView:
     if view is None:
         raise NotFound(f"there is no session {name[:80]}", kind="session", id=name[:80])
     if view.forecast is None:
-        raise StateConflict(f"{name} is {view.state}, and was never told a forecast", id=name, state=view.state)
+        raise StateConflict(f"{name} is {view.state}, and no forecast was made for it", id=name, state=view.state)
     return view.forecast
 
 
