@@ -39,10 +39,8 @@ def cancel(
     """Cancel sessions, job arrays or single tasks. Their devices are free when their processes have ended."""
     from aliquot.client.generated.inputs import CancelSessionInput
 
-    def change(client: "BlockingClient", id: str) -> Any:
-        return client.cancel_session(CancelSessionInput(id=id))
-
-    _each(session_ids, change, cluster=cluster, server=server, token_file=token_file, as_json=as_json)
+    place = (cluster, server, token_file)
+    _each(session_ids, lambda client, id: client.cancel_session(CancelSessionInput(id=id)), place, as_json=as_json)
 
 
 def change(
@@ -134,10 +132,8 @@ def keep(
     """State that sessions are still needed although they do not use their GPUs."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
-    def change(client: "BlockingClient", id: str) -> Any:
-        return client.keep_session(ChangeSessionInput(id=id))
-
-    _each(session_ids, change, cluster=cluster, server=server, token_file=token_file, as_json=as_json)
+    place = (cluster, server, token_file)
+    _each(session_ids, lambda client, id: client.keep_session(ChangeSessionInput(id=id)), place, as_json=as_json)
 
 
 def give_back(
@@ -161,10 +157,8 @@ def hold(
     """Hold pending sessions: they do not start until they are released."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
-    def change(client: "BlockingClient", id: str) -> Any:
-        return client.hold_session(ChangeSessionInput(id=id))
-
-    _each(session_ids, change, cluster=cluster, server=server, token_file=token_file, as_json=as_json)
+    place = (cluster, server, token_file)
+    _each(session_ids, lambda client, id: client.hold_session(ChangeSessionInput(id=id)), place, as_json=as_json)
 
 
 def release(
@@ -177,10 +171,8 @@ def release(
     """Release sessions that are held."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
-    def change(client: "BlockingClient", id: str) -> Any:
-        return client.release_session(ChangeSessionInput(id=id))
-
-    _each(session_ids, change, cluster=cluster, server=server, token_file=token_file, as_json=as_json)
+    place = (cluster, server, token_file)
+    _each(session_ids, lambda client, id: client.release_session(ChangeSessionInput(id=id)), place, as_json=as_json)
 
 
 def retry(
@@ -196,26 +188,23 @@ def retry(
     """Run ended sessions again; of an array, the failed and canceled tasks, or all if there are none."""
     from aliquot.client.generated.inputs import ChangeSessionInput
 
-    def change(client: "BlockingClient", id: str) -> Any:
+    def again(client: "BlockingClient", id: str) -> Any:
         return client.retry_session(ChangeSessionInput(id=id), from_checkpoint=from_checkpoint)
 
-    _each(session_ids, change, cluster=cluster, server=server, token_file=token_file, as_json=as_json)
+    _each(session_ids, again, (cluster, server, token_file), as_json=as_json)
 
 
 def _each(
-    ids: Sequence[str],
-    change: Change,
-    *,
-    cluster: str | None,
-    server: str | None,
-    token_file: Path | None,
-    as_json: bool,
+    ids: Sequence[str], change: Change, place: tuple[str | None, str | None, Path | None], *, as_json: bool
 ) -> None:
     """Change the sessions one by one, also those after one that the server refuses to change.
 
+    Args:
+        place: the cluster, the server and the token file of the command line.
     Raises:
         Exit: a change was refused, or the server could not be asked; the failures have been printed.
     """
+    cluster, server, token_file = place
     code = 0
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         for id in [find_session(client, text) for text in ids]:
