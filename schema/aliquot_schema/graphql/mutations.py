@@ -41,8 +41,12 @@ _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
 _ON_UPDATE: Final[tuple[type[errors.Error], ...]] = tuple(dict.fromkeys((*ON_CREATE, *_ON_CHANGE)))
 
 
+@strawberry.type
 class _OfSessionChanged:
     """Type resolution by the service's read model, which is not an instance of the GraphQL type."""
+
+    session: Session = strawberry.field(description="The session.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
@@ -51,27 +55,19 @@ class _OfSessionChanged:
 
 @strawberry.type(description="The session was accepted and stored.")
 class CreateSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
     created: bool = strawberry.field(description="False if the idempotency key matched an existing session.")
 
 
 @strawberry.type(description="The session was canceled. Its devices stay held until its processes are gone.")
-class CancelSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class CancelSessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The priority was changed.")
-class UpdateSessionPrioritySuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class UpdateSessionPrioritySuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The request of the session was changed.")
-class UpdateSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class UpdateSessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="A session of a batch.")
@@ -91,33 +87,23 @@ class CreateSessionsSuccess:
 
 
 @strawberry.type(description="The session is held.")
-class HoldSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class HoldSessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The session is queued again at its original place.")
-class ReleaseSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class ReleaseSessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The session is queued to run again.")
-class RetrySessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class RetrySessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The running session has a later time limit.")
-class ExtendSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class ExtendSessionSuccess(_OfSessionChanged): ...
 
 
 @strawberry.type(description="The session is still needed; it keeps its GPUs for the time that the policy allows.")
-class KeepSessionSuccess(_OfSessionChanged):
-    session: Session = strawberry.field(description="The session.")
-    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+class KeepSessionSuccess(_OfSessionChanged): ...
 
 
 CreateSessionResult = union("CreateSessionResult", CreateSessionSuccess, *ON_CREATE)
