@@ -7,6 +7,7 @@ import strawberry
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.requests import PageRequest
+from aliquot_schema.views.audit import CursorPage
 from aliquot_schema.views.sessions import Page
 
 T = TypeVar("T")
@@ -44,15 +45,25 @@ class Connection(Generic[T]):
 def connection_of(page: Page[T]) -> Connection[T]:
     """The GraphQL connection of a page."""
     return Connection(
-        edges=[Edge(node=node, cursor=cursor) for node, cursor in zip(page.items, page.cursors, strict=True)],
-        page_info=PageInfo(
-            has_next_page=page.has_next,
-            has_previous_page=page.has_previous,
-            start_cursor=page.cursors[0] if page.cursors else None,
-            end_cursor=page.cursors[-1] if page.cursors else None,
-        ),
+        edges=edges_of(page),
+        page_info=page_info_of(page),
         total_count=page.total_count,
         revision=BigInt(page.revision),
+    )
+
+
+def edges_of(page: Page[T] | CursorPage[T]) -> list[Edge[T]]:
+    """The items of a page with their cursors."""
+    return [Edge(node=node, cursor=cursor) for node, cursor in zip(page.items, page.cursors, strict=True)]
+
+
+def page_info_of(page: Page[T] | CursorPage[T]) -> PageInfo:
+    """The position of a page in its list."""
+    return PageInfo(
+        has_next_page=page.has_next,
+        has_previous_page=page.has_previous,
+        start_cursor=page.cursors[0] if page.cursors else None,
+        end_cursor=page.cursors[-1] if page.cursors else None,
     )
 
 

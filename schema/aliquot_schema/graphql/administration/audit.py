@@ -8,7 +8,16 @@ from strawberry.types import Info
 
 from aliquot_schema.graphql.context import Context
 from aliquot_schema.graphql.fields import root_field
-from aliquot_schema.graphql.pagination import PAGE_DEFAULT, After, Edge, First, PageInfo, page_of
+from aliquot_schema.graphql.pagination import (
+    PAGE_DEFAULT,
+    After,
+    Edge,
+    First,
+    PageInfo,
+    edges_of,
+    page_info_of,
+    page_of,
+)
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.views.audit import (
     AuditFilter,
@@ -105,17 +114,9 @@ class RecordCheck:
     removed_rows: BigInt = strawberry.field(description="Rows that were removed without an archive.")
 
 
-def uncounted(reel: CursorPage[T]) -> UncountedConnection[T]:
+def uncounted(page: CursorPage[T]) -> UncountedConnection[T]:
     """The GraphQL connection of a page of a log."""
-    return UncountedConnection(
-        edges=[Edge(node=node, cursor=cursor) for node, cursor in zip(reel.items, reel.cursors, strict=True)],
-        page_info=PageInfo(
-            has_next_page=reel.has_next,
-            has_previous_page=reel.has_previous,
-            start_cursor=reel.cursors[0] if reel.cursors else None,
-            end_cursor=reel.cursors[-1] if reel.cursors else None,
-        ),
-    )
+    return UncountedConnection(edges=edges_of(page), page_info=page_info_of(page))
 
 
 @strawberry.input(description="Filter of changes. Fields that are null match all changes.")
