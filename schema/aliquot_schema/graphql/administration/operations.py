@@ -1,5 +1,6 @@
 """GraphQL API of operations: leadership, pausing placement, database copies and inspection of the cluster."""
 
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -73,23 +74,22 @@ class OrchestratorMutations:
     async def orchestrator_stop(
         self, info: Info[Context, None], note: Note = None
     ) -> OrchestratorChanged | errors.Error:
-        async def stop() -> OrchestratorChanged:
-            context = info.context
-            revision = await context.services.administration.pause.stop_orchestrator(context.caller, note)
-            return OrchestratorChanged(orchestrator=context.services.orchestrator(), revision=revision)
-
-        return await answer(stop(), ALWAYS)
+        context = info.context
+        change = context.services.administration.pause.stop_orchestrator(context.caller, note)
+        return await answer(_changed(context, change), ALWAYS)
 
     @root_field(OrchestratorChangeResult, "Resume placement. For operators.")
     async def orchestrator_start(
         self, info: Info[Context, None], note: Note = None
     ) -> OrchestratorChanged | errors.Error:
-        async def start() -> OrchestratorChanged:
-            context = info.context
-            revision = await context.services.administration.pause.start_orchestrator(context.caller, note)
-            return OrchestratorChanged(orchestrator=context.services.orchestrator(), revision=revision)
+        context = info.context
+        change = context.services.administration.pause.start_orchestrator(context.caller, note)
+        return await answer(_changed(context, change), ALWAYS)
 
-        return await answer(start(), ALWAYS)
+
+async def _changed(context: Context, change: Awaitable[int]) -> OrchestratorChanged:
+    revision = await change
+    return OrchestratorChanged(orchestrator=context.services.orchestrator(), revision=revision)
 
 
 @strawberry.type(description="The database was copied.")
