@@ -64,6 +64,15 @@ def removed(used: Occupancy, less: Occupancy) -> dict[DeviceId, int]:
     return total
 
 
+def larger_of(held: Occupancy, other: Occupancy) -> dict[DeviceId, int]:
+    """Per device, the larger of the two amounts."""
+    larger = dict(held)
+    for device_id, amount in other.items():
+        if amount > larger.get(device_id, 0):
+            larger[device_id] = amount
+    return larger
+
+
 def gpu_alloc_map(specs: Iterable[ResourceSpec], devices: Iterable[Device]) -> dict[DeviceId, int]:
     """Milli shares held of every accelerator, idle ones too, in natural order of the ids.
 

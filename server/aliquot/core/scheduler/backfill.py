@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.allocation.occupancy import larger_of, occupancy_on
 from aliquot.core.model.plan import KernelPlacement, Reservation
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
@@ -309,12 +309,3 @@ def used_without(rows: Iterable[RunningRow], *, capacity: FreeCapacity) -> dict[
             for device_id, amount in occupancy_on((kernel.spec,), devices).items():
                 held[device_id] = max(held.get(device_id, 0) - amount, 0)
     return {**capacity.used, **remaining}
-
-
-def larger_of(held: Mapping[DeviceId, int], other: Mapping[DeviceId, int]) -> dict[DeviceId, int]:
-    """Per device, the larger of the two amounts."""
-    larger = dict(held)
-    for device_id, amount in other.items():
-        if amount > larger.get(device_id, 0):
-            larger[device_id] = amount
-    return larger

@@ -16,11 +16,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from aliquot.core.allocation.occupancy import occupancy_on
+from aliquot.core.allocation.occupancy import larger_of, occupancy_on
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.queue import Kind, kind_of
 from aliquot.core.model.snapshot import PendingRow, RunningRow
-from aliquot.core.scheduler.backfill import PassContext, larger_of
+from aliquot.core.scheduler.backfill import PassContext
 from aliquot.core.scheduler.cache import NOTHING, FreeMilli
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
