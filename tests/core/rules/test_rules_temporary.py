@@ -1,5 +1,6 @@
 """Spot nodes and nodes with a known departure: eligible sessions, reservations, and reasons."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -7,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Plan
+from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import AgentRow, RunningRow, Snapshot
+from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.feasibility import impossible
 from aliquot.core.scheduler.reason_text import explain
 from aliquot.core.scheduler.temporary_agents import may_start
 from aliquot_schema.errors import ImpossibleRequest
-from aliquot_schema.ids import DeviceId
+from aliquot_schema.ids import AgentId, DeviceId, SessionId, SlotName
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
 from aliquot_schema.resources.slots import ResourceSlot
@@ -153,3 +154,44 @@ def test_without_backfill_the_next_pass_is_when_the_first_session_can_no_longer_
     assert plan.wake_at_us is not None
     late = decide(state, policy, now_us=plan.wake_at_us, seed=0)
     assert (list(placed_on(late)), late.wake_at_us) == (["next"], None)
+
+
+def holding(agents: Sequence[AgentRow], ends: Mapping[tuple[str, str], int], queue: Sequence[PendingRow]) -> Snapshot:
+    """A state in which a session holds each of these devices of an agent until then, in minutes from now."""
+    nodes = {str(agent.id): agent.node_id for agent in agents}
+    running, used = [], {agent.node_id: dict[DeviceId, int]() for agent in agents}
+    for (name, device), minutes in ends.items():
+        spec = {SlotName("cuda.device"): {DeviceId(device): 1}}
+        kernel = KernelPlacement(rank=0, agent_id=AgentId(name), node_id=nodes[name], spec=spec)
+        ends_us = NOW_US + minutes * MINUTE_US
+        running.append(RunningRow.of(SessionId(f"{name}-{device}"), [kernel], ends_us=ends_us, agents=agents))
+        used[nodes[name]][DeviceId(device)] = 1000
+    return snapshot(agents, queue, used=used, running=tuple(running))
+
+
+def reserved(plan: Plan) -> dict[str, tuple[str, int | None]]:
+    """Agent and minutes from now of each reservation."""
+    return {
+        one.session_id: (one.kernels[0].agent_id, None if one.at_us is None else (one.at_us - NOW_US) // MINUTE_US)
+        for one in plan.promises or (plan.reservation,)
+        if one is not None
+    }
+
+
+def test_the_head_is_reserved_a_leaving_node_even_if_it_no_longer_fits_there_when_more_sessions_have_ended() -> None:
+    agents = [leaving("leaves", minutes=100), on("a"), on("b"), on("c")]
+    ends = {("leaves", "cuda0"): 30, ("leaves", "cuda1"): 30, ("a", "cuda0"): 10, ("b", "cuda0"): 10}
+    ends |= {("c", "cuda0"): 50, ("a", "cuda1"): 300, ("b", "cuda1"): 400, ("c", "cuda1"): 500}
+    state = holding(agents, ends, [row("head", cuda_device="2", limit_ms=60 * 60_000)])
+    plan = decide(state, Policy(backfill=Backfill.EASY), now_us=NOW_US, seed=0)
+    assert reserved(plan) == {"head": ("leaves", 30)}
+
+
+def test_a_session_that_a_leaving_node_may_preempt_is_reserved_it_after_one_whose_time_limit_would_not_fit() -> None:
+    agents = [leaving("leaves", minutes=100), on("stays")]
+    ends = {("leaves", "cuda0"): 50, ("leaves", "cuda1"): 50, ("stays", "cuda0"): 300, ("stays", "cuda1"): 300}
+    limited = row("limited", at=0, cuda_device="2", limit_ms=60 * 60_000)
+    preemptible = row("preemptible", at=1, cuda_device="2", is_preemptible=True)
+    state = holding(agents, ends, [limited, preemptible])
+    plan = decide(state, Policy(backfill=Backfill.CONSERVATIVE), now_us=NOW_US, seed=0)
+    assert reserved(plan) == {"limited": ("stays", 300), "preemptible": ("leaves", 50)}

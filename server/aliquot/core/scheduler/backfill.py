@@ -237,17 +237,23 @@ def reserve(
     # Steps that release less than the head lacks in total need not be tried.
     short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - capacity.free_milli()
     first = expected.first_step_releasing(short)
-    if not context.calendar:
+    if not context.calendar and _keeps_agents(head, expected, context=context):
         found = _search(fit, first=first, end=len(expected))
     else:
-        # With bookings a later time may be worse than an earlier one, so each is tried.
-        moments = moments_of(expected, first=first, ends_us=context.calendar.ends_us())
+        # A later time may be worse than an earlier one, so each is tried.
+        ends_us = () if context.calendar is None else context.calendar.ends_us()
+        moments = moments_of(expected, first=first, ends_us=ends_us)
         found = next((fitting for at_us, ended in moments if (fitting := fit_at(at_us, ended)) is not None), None)
     if found is None:
         return None
     at_us, base, kernels = found
     reservation = Reservation(session_id=head.session_id, at_us=at_us, kernels=kernels)
     return HeadStart(head=context.row_at(head, at_us), reservation=reservation, base=base)
+
+
+def _keeps_agents(head: PendingRow, expected: ExpectedEnds, *, context: PassContext) -> bool:
+    """Whether the head may start on the same agents at all of these times: none that it may use leaves too early."""
+    return not expected or context.row_at(head, expected.last_us()) is head
 
 
 def moments_of(

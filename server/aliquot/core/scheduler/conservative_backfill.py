@@ -94,6 +94,9 @@ class ReservationTable:
     def __init__(self, context: PassContext, *, capacity: FreeCapacity, running: Iterable[RunningRow]) -> None:
         self._context = context
         self._agent_index: Final = capacity.agent_index
+        leaves = context.temporary is not None and context.temporary.any_leaves
+        self._kind_decides: Final = not context.calendar and not leaves
+        """Whether rows of one kind can be placed alike at all times."""
         self._counting: Final = FreeMilli(capacity.agent_index)
         self._failed: defaultdict[Alike, list[tuple[int, int]]] = defaultdict(list)
         """(planned duration, time): a row of this kind, as long or longer, does not fit before that time."""
@@ -171,7 +174,7 @@ class ReservationTable:
         return self._counting.on(node_id, used) if node_id in self._agent_index.open_on else 0
 
     def _alike(self, row: PendingRow) -> Alike:
-        if not self._context.calendar:
+        if self._kind_decides:
             return kind_of(row), None, False, None
         return kind_of(row), row.limit_ms, row.is_preemptible, row.booking
 

@@ -174,6 +174,10 @@ class ExpectedEnds:
         numbers = self._order[: self._last_of_step[step] + 1].tolist()
         return ExpectedRelease(int(self._times_us[step]), [self._rows[number] for number in numbers])
 
+    def last_us(self) -> int:
+        """When the last session is expected to end; needs at least one."""
+        return int(self._times_us[-1])
+
     def first_step_releasing(self, milli: int) -> int:
         """First step after which at least `milli` have been released in total; len(self) if none."""
         return int(np.searchsorted(self._released_milli, milli))

@@ -50,6 +50,8 @@ class TemporaryAgents:
     def __init__(self, agents: Iterable[AgentRow], *, rows: TemporaryRows) -> None:
         found = (agent for agent in agents if agent.is_spot or agent.until_us is not None)
         self._agents: Final = tuple(sorted(found, key=lambda agent: natural_key(agent.id)))
+        self.any_leaves: Final = any(agent.until_us is not None for agent in self._agents)
+        """Whether one of them leaves at a known time, so that a later start may exclude more agents."""
         self._rows = rows
 
     def at(self, row: PendingRow, at_us: int) -> PendingRow:
