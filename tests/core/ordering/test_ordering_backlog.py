@@ -13,9 +13,11 @@ from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.scheduler.backlog import BACKLOG_MS_MAX, peak_ms
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.score_text import explain_score
+from aliquot_schema.billing import AtBudget, Price, Prices
 from aliquot_schema.ids import AgentId, NodeId, PoolId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.policies import DAY_MS, Backfill, Weights
+from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.sessions import DEFAULT_POOL
 from aliquot_schema.states import SessionState
 from allocation_devices import cores, gpus
@@ -144,3 +146,12 @@ def test_a_score_explanation_gives_each_weight_and_its_worth_in_waiting_time() -
         "No session that came more than 1 h 40 min later starts before an earlier one by order."
     )
     assert explained(state, "c", RULES) is None
+
+
+def test_a_score_explanation_has_the_priority_that_a_spent_budget_leaves() -> None:
+    """As `decide` orders by."""
+    quota = Quota(id=quota_id(QuotaScope.USER, "ann"), scope=QuotaScope.USER, name="ann", budget=0)
+    prices = Prices(rates=(Price(micros=1),), at_budget=AtBudget.LOW)
+    state = snapshot([on("x")], [row("a", owner=UserId("ann"))], quotas={quota.id: quota})
+    assert "; priority normal: +1.00" in str(explained(state, "a", RULES))
+    assert "; priority low: +0.00" in str(explained(state, "a", replace(RULES, prices=prices)))

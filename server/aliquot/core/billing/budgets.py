@@ -94,15 +94,15 @@ class Budgets:
         found = self.used_up(row.owner, row.project, row.key_id)
         return None if found is None else found.refusal(now_us=self._now_us)
 
-    def lowered(self) -> dict[int, tuple[PendingRow, SpentBudget]]:
-        """Rows that are ordered with a low priority because a budget is used up, by position in the queue."""
+    def lowered(self) -> list[tuple[PendingRow, SpentBudget]]:
+        """Rows that are ordered with a low priority, each with the budget that is used up."""
         if not self.are_set or self._prices.at_budget is not AtBudget.LOW:
-            return {}
-        found = {}
-        for position, row in enumerate(Queue.of(self._snapshot.queue)):
+            return []
+        found = []
+        for row in self._snapshot.queue:
             spent = self.used_up(row.owner, row.project, row.key_id) if row.priority > Priority.LOW else None
             if spent is not None and row.state is SessionState.QUEUED:
-                found[position] = row, spent
+                found.append((row, spent))
         return found
 
     def settled(self, row: RunningRow) -> Mapping[str, int]:
@@ -140,9 +140,9 @@ def devices_of(row: RunningRow, agents: Mapping[AgentId, AgentRow]) -> list[Pric
     return found
 
 
-def with_lowered(snapshot: Snapshot, lowered: Sequence[PendingRow]) -> Snapshot:
-    """The snapshot with a low priority of some rows."""
-    if not lowered:
+def with_lowered(snapshot: Snapshot, rows: Sequence[PendingRow]) -> Snapshot:
+    """The snapshot with a low priority of some rows; see `Budgets.lowered`."""
+    if not rows:
         return snapshot
-    rows = [replace(row, priority=Priority.LOW) for row in lowered]
-    return replace(snapshot, queue=Queue.of(snapshot.queue).changed(left=lowered, joined=rows))
+    low = [replace(row, priority=Priority.LOW) for row in rows]
+    return replace(snapshot, queue=Queue.of(snapshot.queue).changed(left=rows, joined=low))

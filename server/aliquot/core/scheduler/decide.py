@@ -75,11 +75,11 @@ def decide(
             return decide(state, rules, now_us=now_us, seed=seed)
 
         snapshot, extensions = decided_extensions(snapshot, policy, now_us=now_us, run=run)
-    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered() if policy.prices.rates else {}
-    ordered = with_lowered(snapshot, [row for row, _ in lowered.values()]) if lowered else snapshot
+    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered()
+    ordered = with_lowered(snapshot, [row for row, _ in lowered])
     plan = _decided(ordered, policy, now_us=now_us, seed=seed, cache=cache, explains=explains)
     if lowered:
-        plan = _until_next_month(_naming_budgets(plan, lowered.values()), now_us=now_us)
+        plan = _until_next_month(_naming_budgets(plan, lowered), now_us=now_us)
     if snapshot.idle and explains:
 
         def run_without(state: Snapshot, rules: Policy) -> Plan:

@@ -4,6 +4,7 @@ from typing import Final
 
 import numpy as np
 
+from aliquot.core.billing.budgets import Budgets, with_lowered
 from aliquot.core.model.agent_index import AgentIndex
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import ESTIMATE_MS, LIMIT_MS, PRIORITY, QUEUED_US, Queue
@@ -33,7 +34,8 @@ def explain_score(
     Returns:
         Under an order whose score has no terms, only who may pass it. None if the session does not wait.
     """
-    queue = Queue.of(snapshot.queue)
+    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered()
+    queue = Queue.of(with_lowered(snapshot, [row for row, _ in lowered]).queue)
     place = next((place for place, row in enumerate(queue.rows) if row.session_id == session_id), None)
     if place is None:
         return None
@@ -83,10 +85,10 @@ def _waited(inputs: OrderInputs, place: int) -> str:
 
 def _length(inputs: OrderInputs, place: int) -> str:
     """How long the session is expected to run, and by what."""
-    row, expected_ms = inputs.queue[place], int(inputs.estimates_ms[place])
+    expected_ms = int(inputs.estimates_ms[place])
     if inputs.queue.column(ESTIMATE_MS)[place] >= 0:
         return f"{duration_text(expected_ms)} long by its owner's estimate"
-    if inputs.queue.column(LIMIT_MS)[place] == expected_ms and row.limit_ms is not None:
+    if inputs.queue.column(LIMIT_MS)[place] == expected_ms:
         return f"at most {duration_text(expected_ms)} long"
     return f"{duration_text(expected_ms)} long"
 
