@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from aliquot.core.foresight.remedies import remedies
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import AgentRow, RunningRow
 from aliquot.core.scheduler.decide import decide
@@ -18,6 +19,7 @@ from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill, Preemption, PreemptScope
+from aliquot_schema.reasons import RemedyKind
 from aliquot_schema.sessions import PreemptionCause
 from allocation_devices import gpus
 from core_cluster import NOW_US, on, placed, row
@@ -303,3 +305,21 @@ def test_the_limits_of_preemption_hold_and_all_work_is_done(
         assert ended - started >= (job.duration_ms + lost_ms) * 1000
         # Less than a checkpoint interval, grace and restart per preemption.
         assert lost_ms < preemptions * (10 * MINUTE_MS + RULES.grace_ms + RULES.restart_ms) + 1
+
+
+@pytest.mark.parametrize(
+    ("order", "kind", "asked"),
+    [
+        ("srtf", RemedyKind.TIME_LIMIT, {"cuda_device": "1", "limit_ms": 20 * HOUR_MS}),
+        ("las", RemedyKind.FEWER_GPUS, {"cuda_device": "2", "kept_ms": 50 * MINUTE_MS}),
+    ],
+)
+def test_a_change_with_which_a_session_displaces_another_one_is_a_remedy(
+    order: str, kind: RemedyKind, asked: dict[str, Any]
+) -> None:
+    waiting = row("waits", **asked)
+    state = busy([TWO], [running()], [waiting])
+    policy = Policy(order=order, backfill=Backfill.EASY, preemption=RULES)
+    assert not decide(state, policy, now_us=NOW_US, seed=0).evictions
+    found = {one.change.kind: one.preempts for one in remedies(waiting, state, policy, now_us=NOW_US)}
+    assert found[kind] == ("long",)

@@ -23,6 +23,7 @@ from aliquot.core.scheduler.booking_calendar import uses
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.scheduler.free_capacity import FreeCapacity
+from aliquot.core.scheduler.ordering import PREEMPTIVE
 from aliquot.core.scheduler.placer import Placer
 from aliquot_schema.bookings import BookedDevice
 from aliquot_schema.ids import SessionId
@@ -184,8 +185,11 @@ class Remedies:
     def _may_preempt(self) -> bool:
         """Whether the session, with some change, may preempt others."""
         policy, quotas = self.scene.policy, self.scene.snapshot.quotas
+        if self.scene.row.booking is not None:
+            return True
+        by_order = policy.order in ("priority", *PREEMPTIVE)
         owns = any(quota.own_slots for quota in quotas.values())
-        return policy.preemption.preempt is not PreemptScope.NONE and (policy.order == "priority" or owns)
+        return policy.preemption.preempt is not PreemptScope.NONE and (by_order or owns)
 
     def _decided(self, change: ProposedChange, known: Mapping[Workload, RunTimes]) -> Plan:
         return decided(change, self.scene, run_times=known, seed=self._seed, cache=self._cache)
