@@ -14,10 +14,15 @@ from registry import Key, scenario
 
 from aliquot.core.fairshare import Usage
 from aliquot.core.foresight.decided_cluster import DecidedCluster
-from aliquot.core.foresight.engine import Arrival, Engine, Future, first_in_order, unsupported
+from aliquot.core.foresight.engine import Arrival, Engine, Future, unsupported
 from aliquot.core.model.policy import Policy
+from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.prediction import RunTimes, Workload
+from aliquot.core.scheduler.cache import PassCache
+from aliquot.core.scheduler.decide import order_inputs
+from aliquot.core.scheduler.eligibility import filter_eligible
+from aliquot.core.scheduler.ordering import in_order, order_named
 from aliquot.core.simulation.cluster import nodes
 from aliquot.core.simulation.trace import gpu_request
 from aliquot_schema.ids import ProjectId, SessionId, UserId
@@ -67,15 +72,29 @@ def _whole_s(pending: int) -> float:
 
 def _first_s(pending: int) -> float:
     drawn = _Draw(pending)
-    kept = first_in_order(drawn.snapshot, drawn.policy, now_us=NOW_US, count=KEPT)
+    kept = _first_in_order(drawn.snapshot, drawn.policy, now_us=NOW_US, count=KEPT)
     futures = [drawn.future(kept.queue, arrivals=0) for _ in range(FUTURES)]
     began_s = process_time()
-    kept = first_in_order(drawn.snapshot, drawn.policy, now_us=NOW_US, count=KEPT)
+    kept = _first_in_order(drawn.snapshot, drawn.policy, now_us=NOW_US, count=KEPT)
     head = [row.session_id for row in kept.queue[:HEAD]]
     engine = Engine(kept, drawn.policy, now_us=NOW_US)
     for future in futures:
         assert set(head) <= set(engine.starts(future, wanted=head))
     return process_time() - began_s
+
+
+def _first_in_order(snapshot: Snapshot, policy: Policy, *, now_us: int, count: int) -> Snapshot:
+    """The snapshot with the first `count` eligible sessions of its queue alone, for a quick answer about these.
+
+    The backlog of the whole queue is kept, so the others still count in the unit of age. Their backfill is left out.
+    """
+    queue, cache = Queue.of(snapshot.queue), PassCache()
+    eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility)
+    inputs, peaks = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
+    order = in_order(order_named(policy.order), inputs)
+    kept = order[eligible.ready[order] == 1][:count].tolist()
+    backlogs = {**snapshot.backlogs, **peaks}
+    return replace(snapshot, queue=[queue[position] for position in kept], backlogs=backlogs)
 
 
 class _Draw:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap, ShareStrategy, gpu_alloc_json, gpu_alloc_map
+from aliquot.core.allocation.options import DEFAULT_OPTIONS
+from aliquot.core.scheduler.feasibility import refusal_when_empty
 from aliquot_schema.errors import (
     AllocationRefused,
     FractionalResourceFragmented,
@@ -143,7 +145,7 @@ def test_a_request_may_wait_for_a_broken_device_but_not_for_a_device_that_is_gon
     health: DeviceHealth, refusal: type
 ) -> None:
     state = DeviceMap.of((gpu(0, health=health), gpu(1))).apply({WHOLE: {DeviceId("cuda1"): 1}})
-    assert isinstance(state.refusal_when_empty(ask(cuda_device="2")), refusal)
+    assert isinstance(refusal_when_empty(state.layout, tuple(ask(cuda_device="2").items()), DEFAULT_OPTIONS), refusal)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_a_request_may_wait_for_a_broken_device_but_not_for_a_device_that_is_gon
 def test_a_full_agent_says_which_requests_it_would_refuse_when_empty(request_: dict[str, str], refusal: type) -> None:
     full = DeviceMap.of(gpus(8))
     full = full.apply(full.allocate(ask(cuda_device="8")))
-    assert isinstance(full.refusal_when_empty(ask(**request_)), refusal)
+    assert isinstance(refusal_when_empty(full.layout, tuple(ask(**request_).items()), DEFAULT_OPTIONS), refusal)
 
 
 MIXED_CARDS = (gpu(0, memory_bytes=80 * GB), gpu(1, memory_bytes=24 * GB), gpu(2, memory_bytes=0))

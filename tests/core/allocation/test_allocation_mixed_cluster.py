@@ -4,6 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.core.allocation import DeviceMap, gpu_alloc_map
+from aliquot.core.allocation.options import DEFAULT_OPTIONS
+from aliquot.core.scheduler.feasibility import refusal_when_empty
 from aliquot_schema.errors import AllocationRefused, InsufficientResource, UnsupportedResource
 from aliquot_schema.resources.devices import DeviceHealth
 from allocation_devices import CPU, SHARES, WHOLE, ask, cores, gpus
@@ -21,7 +23,7 @@ def test_devices_stay_held_when_their_agent_loses_its_plugin_or_renames_a_slot_o
     lost = DeviceMap.of(PLUGIN_LOST, specs=held)
     with pytest.raises(InsufficientResource):
         lost.allocate(ask(cuda_shares="0.1"))
-    assert lost.refusal_when_empty(ask(cuda_shares="0.1")) is not None
+    assert refusal_when_empty(lost.layout, tuple(ask(cuda_shares="0.1").items()), DEFAULT_OPTIONS) is not None
     assert lost.allocate(ask(cpu="1")) == {CPU: {"cpu1": 1}}
     assert gpu_alloc_map(held, PLUGIN_LOST) == {"cuda0": 0, "cuda1": 500}
 
@@ -50,7 +52,7 @@ def test_each_agent_of_a_mixed_cluster_decides_by_its_own_devices() -> None:
     with_gpus, without = DeviceMap.of(JOINED), DeviceMap.of(cores(range(4)))
     request = ask(cuda_shares="0.5", cpu="1")
     assert set(with_gpus.allocate(request)) == {SHARES, CPU}
-    assert isinstance(without.refusal_when_empty(request), UnsupportedResource)
+    assert isinstance(refusal_when_empty(without.layout, tuple(request.items()), DEFAULT_OPTIONS), UnsupportedResource)
     assert without.allocate(ask(cuda_shares="0", cpu="1")) == {CPU: {"cpu0": 1}}
 
 

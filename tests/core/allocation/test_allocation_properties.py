@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.core.allocation import AllocationOptions, DeviceMap, NumaPolicy, ShareStrategy
+from aliquot.core.scheduler.feasibility import refusal_when_empty
 from aliquot_schema.errors import AllocationRefused, NotMultipleOfQuantum
 from aliquot_schema.ids import SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, ResourceSpec
@@ -167,7 +168,7 @@ def test_a_request_that_an_empty_agent_refuses_is_always_refused(
     devices: tuple[Device, ...], history: list[Any], request: dict[SlotName, int], options: AllocationOptions
 ) -> None:
     state, _ = _play(devices, history)
-    if state.refusal_when_empty(request, options=options) is not None:
+    if refusal_when_empty(state.layout, tuple(request.items()), options) is not None:
         assert isinstance(_try(state, request, options), str)
 
 

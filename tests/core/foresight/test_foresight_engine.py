@@ -15,7 +15,6 @@ from aliquot.core.foresight.engine import (
     Future,
     SimulatedStart,
     cluster_of,
-    first_in_order,
     starts,
     unsupported,
 )
@@ -291,17 +290,6 @@ def _running_tasks(array: PendingRow, *, count: int) -> Snapshot:
     )
     assert len(began.run(NOW_US - HOUR_US).starts) == count
     return replace(began.snapshot(), queue=[array])
-
-
-def test_the_first_rows_of_a_cut_queue_are_those_that_decide_takes_first() -> None:
-    drawn = random_case(7)
-    kept = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=4)
-    assert len(kept.queue) == 4
-    assert kept.queue[0].session_id in _found(drawn, exact=True)
-    whole = first_in_order(drawn.snapshot, drawn.policy, now_us=drawn.now_us, count=1000)
-    eligible = {row.session_id for row in whole.queue}
-    assert {row.session_id for row in kept.queue} < eligible < {row.session_id for row in drawn.snapshot.queue}
-    assert whole.backlogs == kept.backlogs
 
 
 def _found(drawn: RandomForecastCase, *, exact: bool) -> Mapping[SessionId, SimulatedStart]:

@@ -70,19 +70,6 @@ class DeviceMap(Struct, frozen=True):
         """
         return allocate(request, slots=self.layout.slots, used=self.used, unique=self.layout.unique, options=options)
 
-    def refusal_when_empty(
-        self,
-        request: Mapping[SlotName, Amount],
-        *,
-        options: AllocationOptions = DEFAULT_OPTIONS,
-    ) -> Refusal | None:
-        """Why the request would be refused on an idle agent with all devices healthy; None if it would not."""
-        try:
-            allocate(request, slots=self.layout.repaired, used={}, unique=self.layout.unique, options=options)
-        except (AllocationRefused, InvalidRequest) as refusal:
-            return refusal
-        return None
-
     def apply(self, spec: ResourceSpec) -> "DeviceMap":
         """The map after a grant. Unchecked, as a device that shrank may be overcommitted; see `check`."""
         return DeviceMap(self.layout, added(self.used, self.budget_of(spec)))

@@ -143,11 +143,6 @@ class Accuracy:
         """
         return by_group(one for one in chain(self._resolved, waiting) if one.made_us >= now_us - KEPT_US)
 
-    def of_like(self, features: Features) -> GroupAccuracy | None:
-        """The accuracy of forecasts like this; None without any."""
-        alike = [one for one in self._resolved if like(one.features) == like(features)]
-        return accuracy_of(like(features), alike) if alike else None
-
 
 def by_group(resolved: Iterable[ResolvedForecast]) -> list[GroupAccuracy]:
     """The accuracy of every group with at least one forecast, all of them first."""

@@ -9,22 +9,16 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from aliquot.core.allocation.occupancy import occupancy_on
 from aliquot.core.foresight.bucket_walk import SCORED
 from aliquot.core.foresight.decided_cluster import Cluster, DecidedCluster, SessionStart
 from aliquot.core.foresight.fast_cluster import FastCluster, SimulationContext
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot
 from aliquot.core.placement.cluster_arrays import WHOLE_MILLI
 from aliquot.core.placement.strategies import making
 from aliquot.core.placement.strategy import RequestMix
-from aliquot.core.scheduler.cache import PassCache
-from aliquot.core.scheduler.decide import order_inputs
-from aliquot.core.scheduler.eligibility import filter_eligible
-from aliquot.core.scheduler.ordering import in_order, order_named
 from aliquot_schema.ids import DeviceId, NodeId, SessionId
 from aliquot_schema.policies import Backfill, PreemptScope
 
@@ -154,20 +148,6 @@ def cluster_of(snapshot: Snapshot, policy: Policy, *, seed: int = 0, exact: bool
     if exact or unsupported(snapshot, policy) is not None:
         return DecidedCluster(snapshot, policy, seed=seed)
     return FastCluster(SimulationContext(snapshot, policy, seed=seed))
-
-
-def first_in_order(snapshot: Snapshot, policy: Policy, *, now_us: int, count: int) -> Snapshot:
-    """The snapshot with the first `count` eligible sessions of its queue alone, for a quick answer about these.
-
-    The backlog of the whole queue is kept, so the others still count in the unit of age. Their backfill is left out.
-    """
-    queue, cache = Queue.of(snapshot.queue), PassCache()
-    eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility)
-    inputs, peaks = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
-    order = in_order(order_named(policy.order), inputs)
-    kept = order[eligible.ready[order] == 1][:count].tolist()
-    backlogs = {**snapshot.backlogs, **peaks}
-    return replace(snapshot, queue=[queue[position] for position in kept], backlogs=backlogs)
 
 
 class Engine:

@@ -63,7 +63,6 @@ class ClusterArrays:
             devices = node.devices if node.free_milli is None else node.free_milli
             self.dev_size[row, : len(node.devices)] = node.devices
             self.free[row, : HOST_COLUMNS + len(devices)] = (node.cpu, node.mem, *devices)
-        self.row_of: Final = {node.name: row for row, node in enumerate(self.nodes)}
         self.name_rank: Final = _ranks([node.name for node in self.nodes])
         """[rows] rank in the natural order of the names."""
         self.changed_at = np.zeros(len(self.nodes), dtype=np.int64)

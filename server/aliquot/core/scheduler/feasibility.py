@@ -60,7 +60,7 @@ def impossible(spec: SessionSpec, agents: Iterable[AgentRow], options: Allocatio
     if not agents:
         return _without_labels(spec)
     if not kernels_max:
-        refusals = [_refusal(agent.layout, request, options) for agent in agents]
+        refusals = [refusal_when_empty(agent.layout, request, options) for agent in agents]
         return _best_refusal([refusal for refusal in refusals if refusal is not None], request, agents, options=options)
     return ImpossibleRequest(
         f"cluster_size: all agents together hold {_kernels(kernels_max)} when empty, and {wanted_kernels} "
@@ -196,7 +196,11 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
         return None
     allowed = [agent for agent in agents if may_be_on(row, agent)]
     is_open = [agent for agent in allowed if agent.is_open]
-    leaving = [agent for agent in agents if _is_barred(row, agent) and not _refusal(agent.layout, row.request, options)]
+    leaving = [
+        agent
+        for agent in agents
+        if _is_barred(row, agent) and not refusal_when_empty(agent.layout, row.request, options)
+    ]
     if fit([*is_open, *leaving], row.request, options, size=row.cluster_size, repaired=False) >= row.cluster_size:
         times = [agent.until_us for agent in leaving if agent.until_us is not None]
         named = tuple(agent.id for agent in leaving[:NAMED_MAX])
@@ -212,7 +216,7 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
         )
         return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
     missing = [agent for agent in allowed if not agent.is_open or _broken(agent)]
-    could = [agent for agent in missing if not _refusal(agent.layout, row.request, options)]
+    could = [agent for agent in missing if not refusal_when_empty(agent.layout, row.request, options)]
     broken = [device_id for agent in could if agent.is_open for device_id in _broken(agent)]
     evidence = Evidence(
         agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
@@ -277,7 +281,8 @@ def _when_held(
         return None
 
 
-def _refusal(layout: DeviceLayout, request: Request, options: AllocationOptions) -> Refusal | None:
+def refusal_when_empty(layout: DeviceLayout, request: Request, options: AllocationOptions) -> Refusal | None:
+    """Why an idle agent with all devices healthy refuses a request; None if it does not."""
     try:
         allocate(dict(request), slots=layout.repaired, used={}, unique=layout.unique, options=options)
     except (AllocationRefused, InvalidRequest) as refusal:

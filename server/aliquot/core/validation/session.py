@@ -312,9 +312,6 @@ class PerGpu(Struct, frozen=True, kw_only=True):
     mem_bytes: int = 0
 
 
-NOTHING_PER_GPU: Final = PerGpu()
-
-
 def accelerator_kinds(known: Iterable[str]) -> tuple[str, ...]:
     """Kinds with whole devices or shares, in alphabetical order: `cuda` of `cuda.device`."""
     units = ((slot.partition(".")[0], slot.partition(".")[2]) for slot in known)
