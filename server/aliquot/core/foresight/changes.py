@@ -17,7 +17,15 @@ from aliquot.core.billing.budgets import Budgets
 from aliquot.core.model.plan import Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import HoldersOn, PendingRow, PlacementConstraints, RunningRow, Snapshot, milli_of
+from aliquot.core.model.snapshot import (
+    HoldersOn,
+    PendingRow,
+    PlacementConstraints,
+    RunningRow,
+    Snapshot,
+    milli_of,
+    request_milli,
+)
 from aliquot.core.quota import HOUR, counted, counted_as, counted_in, limits, quota_ids_for
 from aliquot.core.scheduler.backfill import used_without
 from aliquot.core.scheduler.cache import PassCache
@@ -281,8 +289,7 @@ def _expected(row: PendingRow) -> PendingRow:
     """The row with what its run times are looked up by."""
     if row.workload is None:
         return row
-    kernels = row.kernels_max or row.cluster_size
-    milli = sum(amount * milli_of(slot) for slot, amount in row.request) * kernels
+    milli = request_milli(row.request) * (row.kernels_max or row.cluster_size)
     return replace(row, workload=replace(row.workload, milli=milli, limit_ms=row.limit_ms))
 
 

@@ -22,7 +22,7 @@ from aliquot.core.foresight.run_times import RANKS, RunHistory, RunTimeCandidate
 from aliquot.core.model.agent_index import capacity_milli
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, milli_of
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.placement.scoreboard import split_mix_64
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.scheduler.decide import decide
@@ -375,7 +375,7 @@ class _Maker:
         return None
 
     def _features(self, row: PendingRow, told: str) -> Features:
-        milli = milli_of_row(row)
+        milli = row.milli
         is_wide = milli > MILLI and WIDE_PART * milli >= self._capacity_milli
         waiting = len(self._snapshot.queue)
         return Features(
@@ -410,9 +410,4 @@ def workload_of(row: PendingRow) -> Workload:
     """What run times of a session are drawn by."""
     if row.workload is not None:
         return row.workload
-    return Workload(user=row.owner, program=None, milli=milli_of_row(row), limit_ms=row.limit_ms)
-
-
-def milli_of_row(row: PendingRow) -> int:
-    """Accelerators of all kernels of a session."""
-    return sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
+    return Workload(user=row.owner, program=None, milli=row.milli, limit_ms=row.limit_ms)

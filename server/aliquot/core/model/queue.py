@@ -12,7 +12,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from aliquot.core.fairshare import CPU, ProjectUser
-from aliquot.core.model.snapshot import PendingRow, PlacementConstraints, Request, milli_of
+from aliquot.core.model.snapshot import PendingRow, PlacementConstraints, Request, request_milli
 from aliquot.core.prediction import Workload
 from aliquot_schema.ids import AgentId, PoolId, SessionId
 from aliquot_schema.reasons import Verdict
@@ -223,7 +223,7 @@ def _table(rows: Sequence[PendingRow], codes: _AllCodes) -> IntArray:
         [codes.accounts.of((row.project, row.owner)) for row in rows],
         [codes.pools.of(row.where.pool) for row in rows],
         [is_plain(row) for row in rows],
-        [_least_milli(row.request) * row.cluster_size for row in rows],
+        [row.milli for row in rows],
         [1 if row.tasks is None else len(row.tasks) for row in rows],
         [_cores(row.request) * row.cluster_size for row in rows],
         [codes.workloads.of(row.workload) for row in rows],
@@ -250,15 +250,9 @@ def first_places(numbers: IntArray) -> IntArray:
 
 
 @lru_cache(maxsize=4096)
-def _least_milli(request: Request) -> int:
-    """Accelerators that one kernel takes, in milli."""
-    return sum(amount * milli_of(slot) for slot, amount in request)
-
-
-@lru_cache(maxsize=4096)
 def _cores(request: Request) -> int:
     """Cores that one kernel without accelerators takes."""
-    return 0 if _least_milli(request) else dict(request).get(CPU, 0)
+    return 0 if request_milli(request) else dict(request).get(CPU, 0)
 
 
 def is_plain(row: PendingRow) -> bool:

@@ -177,6 +177,11 @@ class PendingRow(Struct, frozen=True, kw_only=True):
             key_id=session.key_id,
         )
 
+    @property
+    def milli(self) -> int:
+        """Accelerators of `cluster_size` kernels, in milli."""
+        return request_milli(self.request) * self.cluster_size
+
 
 def asks_the_same(row: PendingRow, other: PendingRow) -> bool:
     """Whether two rows of one job array differ at most in what its tasks did: which wait, and what they taught."""
@@ -228,6 +233,12 @@ def startable(tasks: ArrayTasks) -> int:
 def milli_of(slot: SlotName) -> int:
     """Milli of an accelerator that one base unit of a slot is worth on a device of capacity 1; 0 for other slots."""
     return MILLI // scale_of(slot) if is_accelerator(slot) and not is_size(slot) else 0
+
+
+@lru_cache(maxsize=4096)
+def request_milli(request: Request) -> int:
+    """Accelerators that one kernel takes, in milli."""
+    return sum(amount * milli_of(slot) for slot, amount in request)
 
 
 @lru_cache(maxsize=4096)

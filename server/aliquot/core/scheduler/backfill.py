@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from aliquot.core.allocation.occupancy import larger_of, occupancy_on
 from aliquot.core.model.plan import KernelPlacement, Reservation
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli, milli_of
+from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot, held_milli
 from aliquot.core.scheduler.booking_calendar import BookingCalendar
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.expected_ends import ExpectedEnds, PlannedEnds
@@ -235,7 +235,7 @@ def reserve(
         return (at_us, base, kernels) if len(kernels) == head.cluster_size else None
 
     # Steps that release less than the head lacks in total need not be tried.
-    short = sum(amount * milli_of(slot) for slot, amount in head.request) * head.cluster_size - capacity.free_milli()
+    short = head.milli - capacity.free_milli()
     first = expected.first_step_releasing(short)
     if not context.calendar and _keeps_agents(head, expected, context=context):
         found = _search(fit, first=first, end=len(expected))

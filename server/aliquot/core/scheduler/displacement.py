@@ -21,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from aliquot.core.model.policy import Policy
-from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
+from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.scheduler import ordering
 from aliquot.core.scheduler.backlog import OVERRUN_DIVISOR
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN
@@ -67,8 +67,7 @@ class Displacement:
         expected_ms = np.minimum(np.array(estimates, dtype=np.int64), DURATION_MAX_MS)
         lost_ms = np.array([self.lost_ms(held, int(ran)) for held, ran in zip(allowed, ran_ms, strict=True)])
         gain_ms = ordering.left_ms(self._order, expected_ms=expected_ms, had_ms=kept_ms + ran_ms) - left_ms - lost_ms
-        asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
-        own = ordering.las_levels(np.array([row.kept_ms]), milli=np.array([asked]))
+        own = ordering.las_levels(np.array([row.kept_ms]), milli=np.array([row.milli]))
         if self._order == "las":
             milli = np.array([held.milli for held in allowed], dtype=np.int64)
             levels = ordering.las_levels(kept_ms + ran_ms, milli=milli)

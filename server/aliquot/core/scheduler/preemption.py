@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.core.model.plan import Eviction, KernelPlacement
-from aliquot.core.model.snapshot import PendingRow, RunningRow, milli_of
+from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.quota import QuotaTracker
 from aliquot.core.scheduler.backfill import PassContext, used_without
 from aliquot.core.scheduler.booking_calendar import BookingCalendar
@@ -171,8 +171,7 @@ class PreemptionClaims:
             return len(self._fit(row, released, capacity=capacity)) == row.cluster_size
 
         released = sum(held.milli for held in leaving) + sum(held.milli for held, _ in candidates)
-        asked = sum(amount * milli_of(slot) for slot, amount in row.request) * row.cluster_size
-        if not candidates or asked > capacity.free_milli() + released or not helps(candidates):
+        if not candidates or row.milli > capacity.free_milli() + released or not helps(candidates):
             return ()
         enough = (some for some in _sets(candidates, quotas) if some is candidates or helps(some))
         found = (_minimal(some, helps) for some in enough)

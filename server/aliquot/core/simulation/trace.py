@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.core.allocation.options import AllocationOptions
-from aliquot.core.model.snapshot import AgentRow, Request, milli_of
+from aliquot.core.model.snapshot import AgentRow, Request, request_milli
 from aliquot.core.scheduler.feasibility import kernels_when_empty
 from aliquot.core.simulation.cluster import SHARES, WHOLE
 from aliquot_schema.errors import InvalidRequest
@@ -45,7 +45,7 @@ class Job(Struct, frozen=True, kw_only=True):
     @property
     def milli(self) -> int:
         """Accelerators of all of its kernels."""
-        return sum(amount * milli_of(slot) for slot, amount in self.request) * self.cluster_size
+        return request_milli(self.request) * self.cluster_size
 
 
 def gpu_request(milli: int) -> Request:

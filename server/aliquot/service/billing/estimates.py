@@ -6,7 +6,7 @@ from aliquot.core.allocation.options import is_of_model
 from aliquot.core.billing.entries import held_milli_of
 from aliquot.core.billing.tariffs import HOUR_MS, PricedDevice, cost, hourly
 from aliquot.core.model.plan import KernelPlacement
-from aliquot.core.model.snapshot import PendingRow, Snapshot, milli_of
+from aliquot.core.model.snapshot import PendingRow, Snapshot, request_milli
 from aliquot_schema.billing import MICROS, Prices
 from aliquot_schema.resources.units import format_duration
 from aliquot_schema.views.billing import CostView
@@ -84,7 +84,7 @@ def _planned(kernels: Iterable[KernelPlacement], snapshot: Snapshot) -> list[Pri
 
 def _most_expensive(row: PendingRow, snapshot: Snapshot, prices: Prices) -> list[PricedDevice]:
     """All that it requests, on the dearest model of its pool that it may use."""
-    milli = sum(amount * milli_of(slot) for slot, amount in row.request) * (row.kernels_max or row.cluster_size)
+    milli = request_milli(row.request) * (row.kernels_max or row.cluster_size)
     models = {
         device.model
         for agent in snapshot.agents

@@ -7,7 +7,7 @@ because reservations rely on it.
 from collections.abc import Mapping
 from typing import Final
 
-from aliquot.core.model.snapshot import milli_of, request_of
+from aliquot.core.model.snapshot import request_milli, request_of
 from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload, program_of
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
@@ -74,7 +74,7 @@ class Forecasts:
 
 def workload_of(session: Session) -> Workload:
     """Features of a session that are known before it runs."""
-    milli = sum(amount * milli_of(slot) for slot, amount in request_of(session)) * session.request.cluster_size
+    milli = request_milli(request_of(session)) * session.request.cluster_size
     return Workload(
         user=session.owner, program=program_of(session.spec.argv), milli=milli, limit_ms=session.spec.time_limit_ms
     )
