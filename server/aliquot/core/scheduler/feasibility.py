@@ -100,7 +100,7 @@ def _only_temporary(agents: Sequence[AgentRow]) -> ImpossibleRequest:
 
 def _apart_only(agents: Iterable[AgentRow], spec: SessionSpec, options: AllocationOptions) -> ImpossibleRequest | None:
     """The error for a gang that fits on no single switch, as it requires."""
-    most = _most_on_a_switch(agents, spec.slots.finite, options, size=spec.cluster_size, repaired=True)
+    most = _kernels_on_a_switch(agents, spec.slots.finite, options, most=spec.cluster_size, repaired=True)
     if most >= spec.cluster_size:
         return None
     return ImpossibleRequest(
@@ -172,27 +172,21 @@ def kernels_when_empty(
     return found
 
 
-def _most_on_a_switch(
-    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, size: int, repaired: bool
+def _kernels_on_a_switch(
+    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, most: int, repaired: bool
 ) -> int:
-    """How many such kernels fit together on the agents of one switch when they are empty."""
+    """As `kernels_when_empty`, on the agents of the switch that holds most of them."""
     switches = by_switch(agents).values()
-    counts = (_most_in_all(there, request, options, size=size, repaired=repaired) for there in switches)
+    counts = (kernels_when_empty(there, request, options, most=most, repaired=repaired) for there in switches)
     return max(counts, default=0)
-
-
-def _most_in_all(
-    agents: Iterable[AgentRow], request: Request, options: AllocationOptions, *, size: int, repaired: bool
-) -> int:
-    return kernels_when_empty(agents, request, options, most=size, repaired=repaired)
 
 
 def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOptions) -> Verdict | None:
     options = replace(options, gpu_memory_bytes=row.gpu_memory_bytes, models=row.where.models)
-    fit = _most_on_a_switch if row.where.topology is Topology.REQUIRE else _most_in_all
+    fit = _kernels_on_a_switch if row.where.topology is Topology.REQUIRE else kernels_when_empty
     # Mostly the first agents hold it, and the others need not be looked at.
     may_run = (agent for agent in agents if agent.is_open and may_be_on(row, agent))
-    if fit(may_run, row.request, options, size=row.cluster_size, repaired=False) >= row.cluster_size:
+    if fit(may_run, row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
         return None
     allowed = [agent for agent in agents if may_be_on(row, agent)]
     is_open = [agent for agent in allowed if agent.is_open]
@@ -201,7 +195,7 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
         for agent in agents
         if _is_barred(row, agent) and not refusal_when_empty(agent.layout, row.request, options)
     ]
-    if fit([*is_open, *leaving], row.request, options, size=row.cluster_size, repaired=False) >= row.cluster_size:
+    if fit([*is_open, *leaving], row.request, options, most=row.cluster_size, repaired=False) >= row.cluster_size:
         times = [agent.until_us for agent in leaving if agent.until_us is not None]
         named = tuple(agent.id for agent in leaving[:NAMED_MAX])
         evidence = Evidence(agents=named, is_temporary=True, leaves_us=max(times, default=None))
@@ -222,7 +216,7 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
         agents=tuple(agent.id for agent in could[:NAMED_MAX]), devices=tuple(dict.fromkeys(broken))[:NAMED_MAX]
     )
     if row.cluster_size > 1:
-        most = fit(is_open, row.request, options, size=row.cluster_size, repaired=False)
+        most = fit(is_open, row.request, options, most=row.cluster_size, repaired=False)
         is_one_switch = row.where.topology is Topology.REQUIRE
         evidence = replace(evidence, kernels_max=most or None, is_one_switch=is_one_switch and most > 0)
     if not could and evidence.kernels_max is None:

@@ -149,15 +149,11 @@ class FreeCapacity:
             self._options[key] = found
         return found
 
-    def with_spec(self, agent: AgentRow, used: Occupancy, spec: ResourceSpec) -> dict[DeviceId, int]:
-        """`used` after a grant on that agent."""
-        return agent.layout.held_with(used, spec)
-
     def take(self, session_id: SessionId, kernels: Sequence[KernelPlacement]) -> None:
         """Count a session's kernels as placed."""
         for kernel in kernels:
             before = self.used_on(kernel.node_id)
-            now = self.with_spec(self.agent_index.by_id[kernel.agent_id], before, kernel.spec)
+            now = self.agent_index.by_id[kernel.agent_id].layout.held_with(before, kernel.spec)
             self._used[kernel.node_id] = now
             if self._free_milli is not None:
                 self._free_milli -= self._cache.free_milli.consumed(kernel.node_id, kernel.spec, before=before, now=now)

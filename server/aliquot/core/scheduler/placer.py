@@ -196,7 +196,7 @@ class Placer:
             specs.append(spec)
             if len(specs) == most:
                 break
-            held = used[agent.node_id] = self._capacity.with_spec(agent, held, spec)
+            held = used[agent.node_id] = agent.layout.held_with(held, spec)
             column = self._column(wanted, choice.row, held)
         return specs
 
