@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.scheduler.decide import decide
-from aliquot.core.scheduler.extensions import delays, extended, reserving_all, starts_us
+from aliquot.core.scheduler.extensions import delays, extended, reserving_all
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason
@@ -60,7 +60,7 @@ def test_an_extension_is_granted_if_and_only_if_no_session_starts_later(
     later, stopped, quota = [], set(), False
     for rules in (policy, reserving_all(policy)):
         first, then = (decide(one, rules, now_us=NOW_US, seed=1) for one in (before, after))
-        later += delays(starts_us(first, now_us=NOW_US), starts_us(then, now_us=NOW_US))
+        later += delays(first.starts_us(now_us=NOW_US), then.starts_us(now_us=NOW_US))
         stopped |= {one.session_id for one in then.evictions} - {one.session_id for one in first.evictions}
         quota |= any(
             one.reason in (Reason.QUOTA, Reason.DEPENDENCY, Reason.ARRAY_LIMIT) for one in first.verdicts.values()

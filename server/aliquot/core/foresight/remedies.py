@@ -238,18 +238,13 @@ def delays(before: Plan, after: Plan, *, now_us: int, apart: Iterable[SessionId]
     Args:
         apart: sessions that are not compared.
     """
-    earlier, later = _start_times(before, now_us=now_us), _start_times(after, now_us=now_us)
+    earlier, later = before.starts_us(now_us=now_us), after.starts_us(now_us=now_us)
     skipped = set(apart)
     return tuple(
         Delay(session_id=name, before_us=at_us, after_us=later.get(name))
         for name, at_us in earlier.items()
         if name not in skipped and (name not in later or later[name] > at_us)
     )
-
-
-def _start_times(plan: Plan, *, now_us: int) -> dict[SessionId, int]:
-    """When sessions start by a plan: now, or by a reservation."""
-    return {**plan.promised_us(), **{placement.session_id: now_us for placement in plan.placements}}
 
 
 def _remedy(change: ProposedChange, plan: Plan, scene: WaitingSession) -> Remedy | None:

@@ -3,7 +3,7 @@
 A plan changes nothing by itself. Its field names are stored in the ledger.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -129,6 +129,20 @@ class Plan(Struct, frozen=True, kw_only=True):
         """Latest start of every session with a reservation, microseconds UTC."""
         promises = self.promises if self.reservation is None else (self.reservation, *self.promises)
         return {promise.session_id: promise.at_us for promise in promises if promise.at_us is not None}
+
+    def starts_us(self, *, now_us: int) -> dict[SessionId, int]:
+        """When sessions start: those placed now, the others as reserved."""
+        return self.promised_us() | {placement.session_id: now_us for placement in self.placements}
+
+
+def devices_held(kernels: Iterable[KernelPlacement]) -> set[BookedDevice]:
+    """The devices that kernels hold, wholly or in part."""
+    return {
+        BookedDevice(kernel.node_id, device_id)
+        for kernel in kernels
+        for given in kernel.spec.values()
+        for device_id in given
+    }
 
 
 def still_fits(

@@ -1,4 +1,4 @@
-"""BacklogPeak: the predicted work that each pool has still to do, by which the order policies measure waiting.
+"""Backlog: the predicted work that each pool has still to do, by which the order policies measure waiting.
 
     backlog     = sum over waiting and running sessions of predicted run time not yet done x part of the pool
     unit of age = 1 h + max(backlog, highest backlog before x exp(-time since / 30 d))

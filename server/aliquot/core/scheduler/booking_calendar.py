@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.plan import KernelPlacement, devices_held
 from aliquot.core.model.queue import IntArray, Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, PlacementConstraints, RunningRow
 from aliquot_schema.bookings import BookedDevice, Booking, BookingKind, BookingState
@@ -116,7 +116,7 @@ class BookingCalendar:
 
     def first_in_the_way(self, row: PendingRow, kernels: Iterable[KernelPlacement]) -> Booking | None:
         """The first booking that keeps a row from starting on these devices now."""
-        held = {(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given}
+        held = devices_held(kernels)
         nodes = {kernel.node_id for kernel in kernels}
         for booking in self.in_the_way(row, at_us=self._now_us):
             if not held.isdisjoint(booking.devices) or not nodes.isdisjoint(booking.nodes):

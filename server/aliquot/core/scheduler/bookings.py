@@ -9,16 +9,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cached_property
 
 from msgspec.structs import replace
 
 from aliquot.core.allocation.options import is_of_model
-from aliquot.core.model.plan import BookingDecision, Plan
+from aliquot.core.model.plan import BookingDecision, Plan, devices_held
 from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot.core.quota import booked_amounts, limits, quota_ids_for, text_of
 from aliquot.core.scheduler.booking_calendar import uses
+from aliquot.core.scheduler.reason_text import moment_text
 from aliquot_schema.bookings import BookedDevice, Booking, BookingKind, BookingState
 from aliquot_schema.ids import BookingId, NaturalKey, NodeId, SlotName, natural_key
 from aliquot_schema.quotas import quota_holder
@@ -104,17 +104,17 @@ class _BookingPass:
         if lacking <= 0:
             return
         free = [device for device in self._free(booking) if device not in kept]
-        found = tuple(sorted([*kept, *self._chosen(free, count=min(lacking, len(free)))], key=_by_name))
+        found = [*kept, *self._chosen(free, count=min(lacking, len(free)))]
         gone = [device for device in booking.devices if device not in kept]
-        found = tuple(sorted([*found, *gone[: booking.gpus - len(found)]], key=_by_name))
-        if found != booking.devices:
-            self._decide(replace(booking, devices=found))
+        devices = tuple(sorted([*found, *gone[: booking.gpus - len(found)]], key=_by_name))
+        if devices != booking.devices:
+            self._decide(replace(booking, devices=devices))
 
     def extend(self, booking: Booking, *, to_us: int) -> None:
         """Extend a booking if its devices are free until then."""
         longer = replace(booking, ends_us=to_us, extends_to_us=None)
         tail = replace(longer, starts_us=max(booking.ends_us, self._now_us))
-        refusal = self._conflict(tail, of=booking) or self._over_quota(tail)
+        refusal = self._conflict(tail, is_extension=True) or self._over_quota(tail)
         if refusal is None:
             self._decide(replace(longer, refusal=None))
         else:
@@ -228,12 +228,7 @@ class _BookingPass:
             found.update(other.devices)
             found.update(device for device in self._healthy if device.node_id in other.nodes)
         for row in self._staying(booking):
-            found.update(
-                BookedDevice(kernel.node_id, device_id)
-                for kernel in row.kernels
-                for given in kernel.spec.values()
-                for device_id in given
-            )
+            found.update(devices_held(row.kernels))
         return frozenset(found)
 
     def _others(self, booking: Booking) -> list[Booking]:
@@ -273,16 +268,20 @@ class _BookingPass:
             found += by_node.pop(node_id)[:left]
         return found
 
-    def _conflict(self, booking: Booking, *, of: Booking | None = None) -> str | None:
-        """Why the devices or nodes of a booking cannot be free for its window; None if they can."""
+    def _conflict(self, booking: Booking, *, is_extension: bool = False) -> str | None:
+        """Why the devices or nodes of a booking cannot be free for its window; None if they can.
+
+        Args:
+            is_extension: whether the booking has its devices already, so that they need not be in service.
+        """
         devices, nodes = frozenset(booking.devices), frozenset(booking.nodes)
         usable = self._healthy.keys() & self._in_service if self._has_begun(booking) else self._healthy.keys()
-        missing = [device for device in booking.devices if device not in usable] if of is None else []
+        missing = [] if is_extension else [device for device in booking.devices if device not in usable]
         if missing:
             return f"{missing[0].device_id} on node {missing[0].node_id} is not in service"
         for other in self._others(booking):
             if _meet(other, devices=devices, nodes=nodes):
-                return f"{_what(booking, other)} booked by {other.owner} {_window(other)} ({other.name})"
+                return f"{_what(booking, other)} booked by {other.owner} {window_text(other)} ({other.name})"
         for row in self._staying(booking):
             if uses(row, devices=devices, nodes=nodes):
                 advice = "Book a later window, or ask its owner to end it"
@@ -295,7 +294,7 @@ class _BookingPass:
         kind = f" of model {' or '.join(booking.models)}" if booking.models else ""
         if count < booking.gpus:
             return f"Pool {booking.pool} has {_gpus(count)}{kind}, and {booking.gpus} were asked for"
-        others = [f"{one.name} of {one.owner} {_window(one)}" for one in self._others(booking)]
+        others = [f"{one.name} of {one.owner} {window_text(one)}" for one in self._others(booking)]
         staying = [f"session {row.session_id} of {row.owner}, which {_may_run(row)}" for row in self._staying(booking)]
         away = sorted({agent.id for agent in self._snapshot.agents if agent.pool == booking.pool and not agent.is_open})
         closed = [f"{name}, which takes no sessions now" for name in away] if self._has_begun(booking) else []
@@ -362,14 +361,10 @@ def _may_run(row: RunningRow) -> str:
     return "has no time limit" if row.limit_us is None else f"may run until {moment_text(row.limit_us)}"
 
 
-def _window(booking: Booking) -> str:
+def window_text(booking: Booking) -> str:
+    """The window of a booking, in UTC."""
     return f"from {moment_text(booking.starts_us)} to {moment_text(booking.ends_us)}"
 
 
 def _gpus(count: int) -> str:
     return "1 GPU" if count == 1 else f"{count} GPUs"
-
-
-def moment_text(at_us: int) -> str:
-    """A time in UTC, to the minute."""
-    return f"{datetime.fromtimestamp(at_us // 1_000_000, UTC):%Y-%m-%d %H:%M} UTC"

@@ -107,7 +107,7 @@ class ReservationTable:
         for ends_us in context.calendar.ends_us() if context.calendar is not None else ():
             gains[ends_us] += 0
         self._times = [context.now_us, *sorted(gains)]
-        """Times at which a session ends, or a booking begins or ends."""
+        """Times at which a running or reserved session is expected to end, a reserved one starts, or a booking ends."""
         gained = accumulate((gains[at_us] for at_us in self._times[1:]), initial=capacity.free_milli())
         self._free = list(gained)
         """Accelerators free in total from each time on, in milli; rows that need more are not tried."""

@@ -111,7 +111,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     if cache.agent_index(snapshot.agents).has_temporary:
         temporary = TemporaryAgents(snapshot.agents, rows=cache.temporary_rows)
         queue = temporary.queue(queue, now_us=now_us)
-    bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us) if snapshot.bookings else ((), ())
+    bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us)
     eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility, bookings=bookings)
     inputs, backlogs = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
     order = in_order(order_named(policy.order), inputs)

@@ -19,7 +19,8 @@ from aliquot.core.model.snapshot import RunningRow, Snapshot
 from aliquot.core.prediction import duration_text
 from aliquot.core.quota import quota_ids_for
 from aliquot.core.scheduler.booking_calendar import uses
-from aliquot.core.scheduler.bookings import bookings_after, moment_text
+from aliquot.core.scheduler.bookings import bookings_after, window_text
+from aliquot.core.scheduler.reason_text import moment_text
 from aliquot_schema.bookings import BookingState
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.policies import Backfill
@@ -71,11 +72,6 @@ def extended(snapshot: Snapshot, session_id: SessionId, *, limit_us: int) -> Sna
     return replace(snapshot, running=tuple(rows))
 
 
-def starts_us(plan: Plan, *, now_us: int) -> dict[SessionId, int]:
-    """When the sessions of a plan start: those placed now, the others as reserved."""
-    return plan.promised_us() | {placement.session_id: now_us for placement in plan.placements}
-
-
 def delays(before: Mapping[SessionId, int], after: Mapping[SessionId, int]) -> Iterator[DelayedSession]:
     """Sessions that start later in the second plan, or of which it knows no start."""
     for name, at_us in sorted(before.items()):
@@ -106,7 +102,7 @@ def _refusal(
         booked = _booked(state, longer, before, after, row, limit_us=limit_us, now_us=now_us)
         if booked is not None:
             return booked
-        later += delays(starts_us(before, now_us=now_us), starts_us(after, now_us=now_us))
+        later += delays(before.starts_us(now_us=now_us), after.starts_us(now_us=now_us))
         evicted = {one.session_id for one in before.evictions}
         later += [
             DelayedSession(session_id=one.session_id, by_us=None)
@@ -143,8 +139,7 @@ def _booked(
         meets = uses(row, devices=frozenset(one.devices), nodes=frozenset(one.nodes))
         is_in_the_way = not leaves and meets and one.overlaps(row.limit_us or now_us, limit_us)
         if is_in_the_way or one.id not in kept:
-            window = f"from {moment_text(one.starts_us)} to {moment_text(one.ends_us)}"
-            return f"{one.owner} has booked its devices {window} ({one.name})"
+            return f"{one.owner} has booked its devices {window_text(one)} ({one.name})"
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.model.plan import Eviction, KernelPlacement
+from aliquot.core.model.plan import Eviction, KernelPlacement, devices_held
 from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.quota import QuotaTracker
 from aliquot.core.scheduler.backfill import PassContext, used_without
@@ -23,7 +23,7 @@ from aliquot.core.scheduler.displacement import Displacement
 from aliquot.core.scheduler.expected_ends import ESTIMATE_MS_UNKNOWN, expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot.core.scheduler.ordering import PREEMPTIVE
-from aliquot_schema.ids import DeviceId, NodeId, SessionId, UserId
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.policies import PreemptScope
 from aliquot_schema.sessions import PreemptionCause
 
@@ -312,8 +312,4 @@ def _near(seed: RunningRow, candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _overlap(held: RunningRow, kernels: Iterable[KernelPlacement]) -> bool:
     """Whether a session holds (a part of) a device that these kernels are to get."""
-    return not _devices(held.kernels).isdisjoint(_devices(kernels))
-
-
-def _devices(kernels: Iterable[KernelPlacement]) -> set[tuple[NodeId, DeviceId]]:
-    return {(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given}
+    return not devices_held(held.kernels).isdisjoint(devices_held(kernels))

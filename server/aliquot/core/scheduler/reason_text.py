@@ -95,10 +95,9 @@ def _temporary(evidence: Evidence) -> str:
     only = f"Only {_some(evidence.agents)} can run it"
     if evidence.leaves_us is None:
         return f"{only}, on spot nodes, which may be taken away at any time: these take only preemptible sessions."
-    leaves = datetime.fromtimestamp(evidence.leaves_us // 1_000_000, tz=UTC)
     return (
-        f"{only}, and it is there until {leaves:%Y-%m-%d %H:%M} UTC: it takes only preemptible sessions, and those "
-        "whose time limit ends before."
+        f"{only}, and it is there until {moment_text(evidence.leaves_us)}: it takes only preemptible sessions, and "
+        "those whose time limit ends before."
     )
 
 
@@ -120,7 +119,7 @@ def _quota(evidence: Evidence) -> str:
         requested, available = (amount_text(evidence.slot, text) for text in (evidence.requested, evidence.available))
         return f"{holder} has {available} left in {own} quota; this session needs {requested}."
     if evidence.budget is not None:
-        return f"{_spent(evidence.quota or '', evidence)}; the next month begins at {_moment(evidence.until_us)}."
+        return f"{_spent(evidence.quota or '', evidence)}; the next month begins at {moment_text(evidence.until_us)}."
     if evidence.until_us is None:
         return f"{holder} has used {own} quota."
     hours = f"{evidence.limit} GPU-hours" if evidence.limit else "GPU-hours"
@@ -136,7 +135,7 @@ def _plural(evidence: Evidence) -> str:
 def _not_before(evidence: Evidence) -> str:
     if evidence.booking is None:
         return "Its last launch failed; it is tried again after a pause."
-    return f"Its booking {evidence.booking} begins at {_moment(evidence.until_us)}."
+    return f"Its booking {evidence.booking} begins at {moment_text(evidence.until_us)}."
 
 
 def _booked(evidence: Evidence) -> str:
@@ -149,12 +148,14 @@ def _booked(evidence: Evidence) -> str:
         free = f"Its booking {evidence.booking} has not enough free for it{why}"
         return f"{free}; other devices are not part of the booking."
     return (
-        f"The devices that are free are booked ({evidence.booking}; next change at {_moment(evidence.until_us)}). A "
-        "session that ends before a booking begins, by its time limit, or that is preemptible, may use them until then."
+        f"The devices that are free are booked ({evidence.booking}; next change at {moment_text(evidence.until_us)}). "
+        "A session that ends before a booking begins, by its time limit, or that is preemptible, may use them until "
+        "then."
     )
 
 
-def _moment(at_us: int | None) -> str:
+def moment_text(at_us: int | None) -> str:
+    """A time in UTC, to the minute."""
     return f"{datetime.fromtimestamp((at_us or 0) // 1_000_000, tz=UTC):%Y-%m-%d %H:%M} UTC"
 
 

@@ -1,12 +1,11 @@
 """Unit of work: changes drafted on the current state, and committed together or not at all."""
 
-from collections.abc import Iterable
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from aliquot.core import transitions
-from aliquot.core.model.plan import KernelPlacement
+from aliquot.core.model.plan import devices_held
 from aliquot.core.transitions import place_of, settled, with_task
 from aliquot.service.ports import RowWrite
 from aliquot.service.state.alerts import Notice
@@ -215,7 +214,7 @@ class UnitOfWork:
         for row in self._state.running_rows.rows():
             if row.booking == booking.id:
                 since_us = row.started_us or until_us
-                held -= self._covered(booking, _devices_of(row.kernels), since_us=since_us, until_us=until_us)
+                held -= self._covered(booking, devices_held(row.kernels), since_us=since_us, until_us=until_us)
         return max(held - booking.covered, 0)
 
     def _covered(self, booking: Booking, devices: set[BookedDevice], *, since_us: int, until_us: int) -> int:
@@ -276,9 +275,3 @@ class UnitOfWork:
         updated = settled(with_task(array, task.array_index, place=place_of(task)), now_us=task.ended_us)
         if updated != array:
             self.merge(updated, str(updated.state) if updated.is_ended else "task_ended")
-
-
-def _devices_of(kernels: Iterable[KernelPlacement]) -> set[BookedDevice]:
-    return {
-        BookedDevice(kernel.node_id, device) for kernel in kernels for given in kernel.spec.values() for device in given
-    }
