@@ -138,6 +138,13 @@ WORDS = [
     ),
     (Reason.BEHIND_HEAD, Evidence(blocked_by=(A,)), "Waits behind a, which is next in the queue."),
     (Reason.MAKING_ROOM, Evidence(blocked_by=(A, B)), "Starts when a, b have released their devices."),
+    (
+        Reason.NO_AGENT,
+        Evidence(agents=(AgentId("x"), AgentId("y")), is_temporary=True, leaves_us=0),
+        "Only x, y can run it, and the last of them leaves at 1970-01-01 00:00 UTC: they take only preemptible "
+        "sessions, and those whose time limit ends before.",
+    ),
+    (Reason.MAKING_ROOM, Evidence(blocked_by=(A,)), "Starts when a has released its devices."),
     (Reason.MAKING_ROOM, Evidence(), "Starts when preempted sessions have released their devices."),
     (Reason.RESERVED, Evidence(blocked_by=(A,)), "Fits now, but would delay a, which is next."),
     (

@@ -95,10 +95,11 @@ def _temporary(evidence: Evidence) -> str:
     only = f"Only {_some(evidence.agents)} can run it"
     if evidence.leaves_us is None:
         return f"{only}, on spot nodes, which may be taken away at any time: these take only preemptible sessions."
-    return (
-        f"{only}, and it is there until {moment_text(evidence.leaves_us)}: it takes only preemptible sessions, and "
-        "those whose time limit ends before."
-    )
+    until = moment_text(evidence.leaves_us)
+    there = f"it is there until {until}: it takes"
+    if len(evidence.agents) > 1:
+        there = f"the last of them leaves at {until}: they take"
+    return f"{only}, and {there} only preemptible sessions, and those whose time limit ends before."
 
 
 def _quota(evidence: Evidence) -> str:
@@ -161,10 +162,11 @@ def moment_text(at_us: int | None) -> str:
 
 def _preempting(evidence: Evidence) -> str:
     who = _some(evidence.blocked_by) or "preempted sessions"
+    have = "has released its" if len(evidence.blocked_by) == 1 else "have released their"
     if evidence.idle_s is not None:
         idle = format_duration(evidence.idle_s - evidence.idle_s % 60)
         return f"Starts when {who} has released its GPUs, which it had not used for {idle}."
-    return f"Starts when {who} have released their devices."
+    return f"Starts when {who} {have} devices."
 
 
 def _held_by(evidence: Evidence) -> str:
