@@ -230,43 +230,37 @@ class SchedulingPass:
         """Conservative backfill: start rows that delay no reservation; reserve for up to `backfill_depth` others."""
         table = ReservationTable(self._context, capacity=self._capacity, running=self._running)
         reserved: list[tuple[TimeSlot, int]] = []
-        rest = list(line)
-        while rest:
-            position = int(rest[0])
+        for position in line.tolist():
             row, planned_us = self._queue[position], max(int(self._planned_us[position]), 1)
-            refusal = self._quotas.refusal(row)
-            if refusal is not None:
-                self._skipped[row.session_id] = refusal
-                self._refused.append(position)
-                rest = rest[1:]
-                continue
-            slot = self._slot(table, position)
-            if slot is not None and slot.at_us == self._context.now_us:
-                slot = self._grown_slot(table, position, slot)
-            if row.is_immediate and (slot is None or slot.at_us > self._context.now_us):
-                rest = rest[1:]
-                continue
-            if slot is None or slot.at_us > self._context.now_us:
+            has_more = True
+            while has_more:
+                refusal = self._quotas.refusal(row)
+                if refusal is not None:
+                    self._skipped[row.session_id] = refusal
+                    self._refused.append(position)
+                    break
+                slot = self._slot(table, position)
+                if slot is not None and slot.at_us == self._context.now_us:
+                    slot = self._grown_slot(table, position, slot)
+                    table.book(slot, planned_us=planned_us)
+                    self._grant(position, row, slot.kernels)
+                    has_more = self._tasks_started[row.session_id] in range(1, row.tasks_startable)
+                    continue
+                if row.is_immediate:
+                    break
                 if self._claim(position, row):
                     # The victims leave earlier than the table knows.
                     table = ReservationTable(self._context, capacity=self._capacity, running=self._running)
                     for earlier, lasts_us in reserved:
                         table.book(earlier, planned_us=lasts_us)
-                    rest = rest[1:]
-                    continue
+                    break
                 self._block(position, row)
-            if slot is None:
-                rest = rest[1:]
-                continue
-            table.book(slot, planned_us=planned_us)
-            if slot.at_us > self._context.now_us:
-                reservation = Reservation(session_id=row.session_id, at_us=slot.at_us, kernels=slot.kernels)
-                self._reservations.append((position, reservation))
-                reserved.append((slot, planned_us))
-                rest = rest[1:]
-            else:
-                self._grant(position, row, slot.kernels)
-                rest = rest if self._tasks_started[row.session_id] in range(1, row.tasks_startable) else rest[1:]
+                if slot is not None:
+                    table.book(slot, planned_us=planned_us)
+                    reservation = Reservation(session_id=row.session_id, at_us=slot.at_us, kernels=slot.kernels)
+                    self._reservations.append((position, reservation))
+                    reserved.append((slot, planned_us))
+                break
 
     def _grown_slot(self, table: ReservationTable, position: int, slot: TimeSlot) -> TimeSlot:
         """A start now with as many kernels of an elastic gang as delay no reservation and its quotas allow."""
