@@ -14,15 +14,13 @@ from aliquot.core.foresight.accounts import TOLERANCE, AccountUsage, Floats
 from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting
 from aliquot.core.model.queue import IntArray
 from aliquot.core.scheduler.backlog import PARTS_OF_POOL
-from aliquot.core.scheduler.ordering import DURATION_MAX_MS
+from aliquot.core.scheduler.ordering import AGED, DURATION_MAX_MS
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import Weights
 
 SCORED: Final = frozenset({"fair_share", "relative_age", "priority", "sjf", "fcfs", "gang"})
 """The order policies whose scores are known here."""
-AGED: Final = frozenset({"fair_share", "relative_age"})
-"""Orders that go by relative age."""
 ROUNDED: Final = 5
 """Ages are rounded down by up to 5 millionths: the wait to a millisecond, of a unit of at least an hour, and the
 quotient, by 1.3 together, which count 2.5 times for the whole pool, and what is added for the part of the pool."""

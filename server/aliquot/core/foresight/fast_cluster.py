@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from aliquot.core import fairshare
 from aliquot.core.foresight.accounts import AccountNames, AccountUsage
-from aliquot.core.foresight.bucket_walk import AGED, BucketScores, BucketWalk
+from aliquot.core.foresight.bucket_walk import BucketScores, BucketWalk
 from aliquot.core.foresight.buckets import Bucket, Buckets, Waiting, array_of, is_limited, with_task_ended
 from aliquot.core.foresight.decided_cluster import PassResult, SessionStart
 from aliquot.core.foresight.dependencies import Dependencies
@@ -29,6 +29,7 @@ from aliquot.core.scheduler.backlog import AGE_UNIT_MS_MIN, NO_SIZE, PARTS_OF_PO
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.eligibility import filter_eligible
 from aliquot.core.scheduler.feasibility import FeasibilityCache
+from aliquot.core.scheduler.ordering import AGED
 from aliquot_schema.ids import QuotaId, SessionId, SlotName, task_id
 from aliquot_schema.policies import Backfill
 from aliquot_schema.states import SessionState

@@ -21,15 +21,13 @@ from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.queue import Kind, kind_of
 from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.scheduler.backfill import PassContext
+from aliquot.core.scheduler.booking_calendar import NEVER_US
 from aliquot.core.scheduler.cache import NOTHING, FreeMilli
 from aliquot.core.scheduler.expected_ends import expected_end_us
 from aliquot.core.scheduler.free_capacity import FreeCapacity
 from aliquot_schema.ids import BookingId, DeviceId, NodeId
 
 Held = Mapping[DeviceId, int]
-
-NEVER_US: Final = 1 << 62
-
 
 Alike = tuple[Kind, int | None, bool, BookingId | None]
 """Kind, time limit, whether it is preemptible, booking: all that decides when and where a row can be placed, with its

@@ -166,7 +166,9 @@ def left_ms(order: str, *, expected_ms: IntArray, had_ms: IntArray) -> IntArray:
 
 
 PREEMPTIVE: Final = ("las", "srtf")
-"""Orders under which a session may displace others that come after it."""
+"""Orders under which a session may displace others that come after it. They alone bound no wait."""
+AGED: Final = frozenset({"fair_share", "relative_age"})
+"""Orders that go by relative age."""
 ORDERS: Final[Mapping[str, Score]] = {
     "fair_share": fair_share_score,
     "fcfs": fcfs_score,

@@ -12,14 +12,12 @@ from aliquot.core.model.snapshot import Snapshot
 from aliquot.core.prediction import duration_text
 from aliquot.core.scheduler.backlog import PARTS_OF_POOL, AgeScale, parts_of_pools, peak_ms, unit_ms, width_gain
 from aliquot.core.scheduler.expected_ends import estimates_ms
-from aliquot.core.scheduler.ordering import OrderInputs, fairness_term, relative_age_terms
+from aliquot.core.scheduler.ordering import AGED, OrderInputs, fairness_term, relative_age_terms
 from aliquot.core.scheduler.shares import PARTS_PER_ONE
 from aliquot.core.scheduler.wait_bounds import order_bound_text
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Priority
 
-EXPLAINED: Final = ("fair_share", "relative_age")
-"""Orders whose score has terms."""
 WIDE_PARTS: Final = PARTS_OF_POOL // 50
 """Smaller parts of a pool change the age by less than a hundredth, and are left out of the text."""
 
@@ -43,7 +41,7 @@ def explain_score(
     age_unit_ms = unit_ms(backlog, now_us)
     expected_ms = estimates_ms(queue, snapshot.run_times)
     bounds = order_bound_text(policy, unit_ms=age_unit_ms, estimate_ms=int(expected_ms[place]))
-    if policy.order not in EXPLAINED:
+    if policy.order not in AGED:
         return bounds
     units = np.full(len(queue), age_unit_ms, dtype=np.int64)
     inputs = OrderInputs(

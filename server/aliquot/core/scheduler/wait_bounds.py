@@ -19,12 +19,11 @@ from aliquot.core.model.snapshot import RunningRow
 from aliquot.core.prediction import duration_text
 from aliquot.core.scheduler.backlog import NO_SIZE, RunningWork
 from aliquot.core.scheduler.expected_ends import expected_ends_us
+from aliquot.core.scheduler.ordering import AGED, PREEMPTIVE
 from aliquot_schema.ids import PoolId
 
 EARLY_DIVISOR: Final = 10
 """A session is promoted a tenth of the bound before it would be too late, as passes are made at events only."""
-UNBOUNDED: Final = ("las", "srtf")
-"""Orders that alone bound no wait."""
 ROUNDS_MAX: Final = 4
 """Passes decided again because sessions placed in them would delay another one beyond the bound."""
 Start = tuple[int, int]
@@ -124,12 +123,12 @@ def order_bound_ms(policy: Policy, *, unit_ms: int, estimate_ms: int | None = No
         Milliseconds; None if the order gives no bound, or only one that depends on the unknown run time.
     """
     weights = policy.weights
-    if policy.order in ("fair_share", "relative_age"):
+    if policy.order in AGED:
         head_start = weights.short + (weights.fair if policy.order == "fair_share" else 0)
         return unit_ms * head_start // weights.age
     if policy.order == "sjf":
         return None if estimate_ms is None else estimate_ms * 100 // weights.sjf_age_pct
-    return None if policy.order in UNBOUNDED else 0
+    return None if policy.order in PREEMPTIVE else 0
 
 
 def order_bound_text(policy: Policy, *, unit_ms: int, estimate_ms: int | None = None) -> str:
@@ -140,9 +139,9 @@ def order_bound_text(policy: Policy, *, unit_ms: int, estimate_ms: int | None = 
         times = 100 / policy.weights.sjf_age_pct
         later = f"later by more than {times:g} times the expected run time of an earlier one"
     who = "session" if policy.order in ("fcfs", "gang", "sjf") else "session of the same priority"
-    wider = ", unless it asks for a larger part of the pool" if policy.order in ("fair_share", "relative_age") else ""
+    wider = ", unless it asks for a larger part of the pool" if policy.order in AGED else ""
     texts = [f"No {who} that came {later} starts before an earlier one by order{wider}."]
-    if policy.order in UNBOUNDED:
+    if policy.order in PREEMPTIVE:
         texts = [f"The order {policy.order} alone bounds no wait: later sessions can start first at any time."]
     texts.append("Once a session is first, backfill delays it only if other sessions run longer than planned.")
     if policy.weights.wait_bound_ms:
