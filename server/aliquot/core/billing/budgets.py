@@ -3,16 +3,17 @@
 Spent is what the statements say, plus the price so far of what is held now.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from aliquot.core.billing.entries import accounts_of, held_milli_of
+from aliquot.core.billing.entries import accounts_of, held_devices
 from aliquot.core.billing.tariffs import PricedDevice, cost
 from aliquot.core.fairshare import month_after, month_of, starts_us
+from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, Snapshot
 from aliquot_schema.billing import AtBudget, Prices, statement_id
@@ -125,18 +126,18 @@ class Budgets:
         if row.granted_us is None:
             return 0
         from_ms = max(row.granted_us // 1000, since_ms)
-        return cost(devices_of(row, self._agents), self._prices, since_ms=from_ms, until_ms=self._now_us // 1000)
+        return cost(
+            devices_of(row.kernels, self._agents), self._prices, since_ms=from_ms, until_ms=self._now_us // 1000
+        )
 
 
-def devices_of(row: RunningRow, agents: Mapping[AgentId, AgentRow]) -> list[PricedDevice]:
-    """The parts of accelerators that a running session holds."""
-    found = []
-    for kernel in row.kernels:
+def devices_of(kernels: Iterable[KernelPlacement], agents: Mapping[AgentId, AgentRow]) -> list[PricedDevice]:
+    """The parts of accelerators that kernels hold."""
+    found: list[PricedDevice] = []
+    for kernel in kernels:
         agent = agents.get(kernel.agent_id)
         devices: Mapping[DeviceId, Device] = {} if agent is None else agent.layout.devices
-        pool = DEFAULT_POOL if agent is None else agent.pool
-        for device_id, milli in held_milli_of(kernel.spec, devices).items():
-            found.append(PricedDevice(milli, devices[device_id].model if device_id in devices else "", pool))
+        found += held_devices(kernel.spec, devices, pool=DEFAULT_POOL if agent is None else agent.pool)
     return found
 
 

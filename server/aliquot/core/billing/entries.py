@@ -17,7 +17,7 @@ from aliquot.core.saved_work import saved_ms
 from aliquot.core.transitions import first_failed, is_lost
 from aliquot_schema.billing import Prices, Statement, TimeKind, statement_id
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.ids import DeviceId, KeyId, ProjectId, QuotaId, UserId
+from aliquot_schema.ids import DeviceId, KeyId, PoolId, ProjectId, QuotaId, UserId
 from aliquot_schema.quotas import QuotaScope, quota_id
 from aliquot_schema.resources.devices import Device, ResourceSpec
 from aliquot_schema.resources.leases import Kernel, Lease
@@ -46,13 +46,12 @@ def accounts_of(owner: UserId, project: ProjectId, key_id: KeyId | None) -> tupl
     return (quota_id(QuotaScope.PROJECT, project), quota_id(QuotaScope.USER, owner), *key)
 
 
-def held_devices(spec: ResourceSpec, agent: Agent) -> tuple[PricedDevice, ...]:
-    """The parts of accelerators that a lease holds."""
-    devices = {device.id: device for device in agent.devices}
-    return tuple(
-        PricedDevice(milli, devices[device_id].model if device_id in devices else "", agent.pool)
-        for device_id, milli in sorted(held_milli_of(spec, devices).items())
-    )
+def held_devices(spec: ResourceSpec, devices: Mapping[DeviceId, Device], *, pool: PoolId) -> list[PricedDevice]:
+    """The parts of accelerators in a spec; one that is gone has no model."""
+    return [
+        PricedDevice(milli, devices[device_id].model if device_id in devices else "", pool)
+        for device_id, milli in held_milli_of(spec, devices).items()
+    ]
 
 
 def held_milli_of(spec: ResourceSpec, devices: Mapping[DeviceId, Device]) -> dict[DeviceId, int]:
@@ -79,7 +78,7 @@ class HeldLease(Struct, frozen=True, kw_only=True):
 
     def entries(self) -> Iterator[StatementEntry]:
         """What its release enters, one entry per month."""
-        devices = held_devices(self.lease.spec, self.agent)
+        devices = self._devices()
         milli = sum(device.milli for device in devices)
         if not milli:
             return
@@ -91,7 +90,7 @@ class HeldLease(Struct, frozen=True, kw_only=True):
 
     def lost(self, lost_ms: int, *, kind: TimeKind, is_credited: bool) -> Iterator[StatementEntry]:
         """Move the last `lost_ms` of what it held from `used` to a kind, one entry per month."""
-        devices = held_devices(self.lease.spec, self.agent)
+        devices = self._devices()
         milli, until_ms = sum(device.milli for device in devices), (self.lease.released_us or 0) // 1000
         for part in self._parts(milli) if milli else ():
             since_ms = max(part.since_ms, until_ms - lost_ms)
@@ -103,6 +102,11 @@ class HeldLease(Struct, frozen=True, kw_only=True):
             credited = price * moved // lost
             amounts = {"used": -moved, kind.value: moved, "cost": -credited, "credited": credited}
             yield StatementEntry(accounts=self._accounts, month=part.month, amounts=amounts)
+
+    def _devices(self) -> list[PricedDevice]:
+        """The parts of accelerators that it held."""
+        devices = {device.id: device for device in self.agent.devices}
+        return held_devices(self.lease.spec, devices, pool=self.agent.pool)
 
     @property
     def _accounts(self) -> tuple[QuotaId, ...]:

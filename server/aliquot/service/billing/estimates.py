@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from aliquot.core.allocation.options import is_of_model
-from aliquot.core.billing.entries import held_milli_of
+from aliquot.core.billing.budgets import devices_of
 from aliquot.core.billing.tariffs import HOUR_MS, PricedDevice, cost, hourly
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.snapshot import PendingRow, Snapshot, request_milli
@@ -28,7 +28,8 @@ def estimate(
         expected_ms: its run time; None = unknown.
         from_us: its start.
     """
-    devices = _planned(kernels, snapshot) if kernels else _most_expensive(row, snapshot, prices)
+    agents = {agent.id: agent for agent in snapshot.agents}
+    devices = devices_of(kernels, agents) if kernels else _most_expensive(row, snapshot, prices)
     if not prices.rates or not devices:
         return None
     tasks, from_ms = 1 if row.tasks is None else len(row.tasks), from_us // 1000
@@ -70,16 +71,6 @@ def actual(
         text += f", after {micros * credited_part / MICROS:.2f} {prices.currency} credited for lost work"
     per_hour = micros / MICROS / hours if hours else 0.0
     return CostView(currency=prices.currency, amount=amount, amount_max=None, per_hour=per_hour, text=text)
-
-
-def _planned(kernels: Iterable[KernelPlacement], snapshot: Snapshot) -> list[PricedDevice]:
-    agents = {agent.id: agent for agent in snapshot.agents}
-    found = []
-    for kernel in kernels:
-        agent = agents[kernel.agent_id]
-        for device_id, milli in held_milli_of(kernel.spec, agent.layout.devices).items():
-            found.append(PricedDevice(milli, agent.layout.devices[device_id].model, agent.pool))
-    return found
 
 
 def _most_expensive(row: PendingRow, snapshot: Snapshot, prices: Prices) -> list[PricedDevice]:

@@ -149,7 +149,7 @@ def _open(state: State, project: ProjectId, *, month: int, now_us: int) -> tuple
     held = price = 0
     for row in snapshot.running:
         if row.project == project and row.granted_us is not None:
-            devices, since_ms = devices_of(row, agents), max(row.granted_us // 1000, from_ms)
+            devices, since_ms = devices_of(row.kernels, agents), max(row.granted_us // 1000, from_ms)
             held += sum(device.milli for device in devices) * max(until_ms - since_ms, 0)
             price += cost(devices, state.policy.prices, since_ms=since_ms, until_ms=until_ms)
     return held, price
