@@ -195,3 +195,18 @@ def test_a_session_that_a_leaving_node_may_preempt_is_reserved_it_after_one_whos
     state = holding(agents, ends, [limited, preemptible])
     plan = decide(state, Policy(backfill=Backfill.CONSERVATIVE), now_us=NOW_US, seed=0)
     assert reserved(plan) == {"limited": ("stays", 300), "preemptible": ("leaves", 50)}
+
+
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_with_backfill_a_reservation_that_a_leaving_node_no_longer_allows_holds_back_no_session(
+    backfill: Backfill,
+) -> None:
+    """The session that it waits for runs longer than planned, so that there is no event."""
+    agents = [leaving(minutes=60), on("stays")]
+    first = row("first", at=0, kernels=2, limit_ms=20 * 60_000, cuda_device="2")
+    state = holding(agents, {("stays", "cuda0"): 30}, [first, row("next", at=1)])
+    plan = decide(state, Policy(backfill=backfill), now_us=NOW_US, seed=0)
+    assert (placed_on(plan), plan.wake_at_us) == ({}, NOW_US + 40 * MINUTE_US + 1)
+    assert reserved(plan)["first"] == ("leaves", 30)
+    late = decide(state, Policy(backfill=backfill), now_us=NOW_US + 40 * MINUTE_US + 1, seed=0)
+    assert placed_on(late) == {"next": "stays"}

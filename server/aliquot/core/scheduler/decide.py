@@ -128,8 +128,8 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     calendar_us = None if context.calendar is None else context.calendar.wake_at_us()
     run, line = _placed(order, eligible, queue=queue, context=context)
     leaves_us = None
-    if temporary is not None and policy.backfill is Backfill.NONE:
-        # A session that holds back the others behind it may be unable to start from then on.
+    if temporary is not None:
+        # A session that holds back others may be unable to start from then on.
         leaves_us = temporary.leaves_us((queue[position] for position in line.tolist()), now_us=now_us)
     verdicts: Mapping[SessionId, Verdict] = run.verdicts(line) if explains else {}
     grows_at_us = run.grow(line)
