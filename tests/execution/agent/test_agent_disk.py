@@ -7,8 +7,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from agent_harness import AgentHarness, agent_config, order, shell
+from agent_harness import AgentHarness, agent_config, marked_processes, order, shell, shim_pids
+from aliquot.execution.agent import checkpoints, kernel_watch
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.json_files import claim_file, replace_file
@@ -104,6 +106,50 @@ def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypat
         with pytest.raises(OSError, match="no space left"):
             write(tmp_path / "epoch.json", {"format": 1})
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_checkpoint_that_a_full_disk_did_not_take_is_noted_and_the_job_ends_once_there_is_space(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(kernel_watch, "_RETRY_S", 0.1)
+    asked = shell('touch "$CHECKPOINT_DIR/DONE"; sleep 0.3')
+    with monkeypatch.context() as disk:
+        disk.setattr(checkpoints, "replace_file", full)
+        await harness.core.launch([asked])
+        report = await harness.wait_for_report(asked.kernel_id, KernelPhase.UNCERTAIN)
+        assert "no space left" in (report.message or "")
+    report = await harness.wait_for_end(asked.kernel_id)
+    assert (report.exit_code, report.saved_ms is not None) == (0, True)
+
+
+async def test_the_end_of_a_job_on_a_rebooted_host_is_recorded_once_there_is_space(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(kernel_watch, "_RETRY_S", 0.1)
+    harness, asked = AgentHarness(agent_config(agent_home)), shell("sleep 1000")
+    await harness.open()
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    await harness.close()
+    for pid in (*shim_pids(agent_home), *marked_processes(asked.kernel_id)):
+        os.kill(pid, signal.SIGKILL)
+    node = replace(harness.config.node, boot_id="another")
+    after = AgentHarness(replace(harness.config, node=node))
+    with monkeypatch.context() as disk:
+        disk.setattr(kernel_watch, "replace_file", full)
+        await after.open()
+        await asyncio.sleep(0.3)
+        assert after.reports(asked.kernel_id) == []
+    try:
+        assert (await after.wait_for_end(asked.kernel_id)).evidence is EndEvidence.BOOT_ID
+    finally:
+        await after.close()
 
 
 async def test_drafts_of_every_kind_are_removed_at_the_start(tmp_path: Path) -> None:

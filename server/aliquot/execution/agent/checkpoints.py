@@ -67,6 +67,8 @@ class Checkpoints:
 
         Args:
             ended: its exit record.
+        Raises:
+            OSError: the disk cannot be written; the next call tries again.
         """
         if kernel_parts(kernel.kernel_id)[2] != 0:
             return False
@@ -75,10 +77,13 @@ class Checkpoints:
         with kernel.checkpoint_lock:
             mark = _mark(path)
             if mark is not None and mark != kernel.checkpoint_mark:
-                kernel.checkpoint_mark = mark
                 began_us = _began_us(kernel)
+                found = None
                 if began_us is not None and mark[1] // 1000 >= began_us:
-                    return self._acknowledge(kernel, path, mark, ran_ms=(mark[1] // 1000 - began_us) // 1000)
+                    found = self._acknowledge(kernel, path, mark, ran_ms=(mark[1] // 1000 - began_us) // 1000)
+                kernel.checkpoint_mark = mark  # last: what a full disk did not take is noted by the next call
+                if found is not None:
+                    return found
             if ended is not None and ended["exit_code"] == CHECKPOINT_EXIT_CODE:
                 return self._acknowledge(kernel, path, None, ran_ms=ended["ran_ms"] or 0)
             return False

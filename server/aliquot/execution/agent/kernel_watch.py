@@ -163,6 +163,8 @@ class KernelWatch:
         except (OSError, ValueError, KeyError, TypeError) as error:
             _log.warning("kernel %s cannot be read: %s", kernel.kernel_id, error)
             self._report(kernel, KernelPhase.UNCERTAIN, code=UNREADABLE, message=str(error))
+            if isinstance(error, OSError):  # the disk may be full for a while
+                self._check_in(kernel, _RETRY_S)
 
     def annotate(self, kernel: KernelHandle, *, code: str | None, message: str | None) -> None:
         """Attach a code and message to a running kernel; None removes them."""
@@ -181,7 +183,10 @@ class KernelWatch:
 
     def _look(self, kernels: Sequence[KernelHandle]) -> None:
         for kernel in kernels:
-            self._checkpoints.look(kernel)
+            try:
+                self._checkpoints.look(kernel)
+            except OSError as error:
+                _log.warning("the checkpoint of kernel %s cannot be noted yet: %s", kernel.kernel_id, error)
 
     async def _share(self, kernel: KernelHandle) -> None:
         """Copy an acknowledged checkpoint in the background: a large one takes minutes."""
@@ -304,7 +309,8 @@ class KernelWatch:
             gone = await self._worker.run(kill_leftovers, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
             if gone:
                 await self._worker.run(self._clean, kernel, was_killed=False)
-                await self._worker.run(self._write_exit, kernel, lost_shim_exit(kernel.folder, self._now_us()))
+                found = lost_shim_exit(kernel.folder, self._now_us())
+                await self._worker.run(replace_file, kernel.folder.exit, found)
             else:
                 text = "the shim was killed, and processes of the kernel still exist"
                 self._report(kernel, KernelPhase.UNCERTAIN, code=SHIM_LOST, message=text)
@@ -329,15 +335,17 @@ class KernelWatch:
 
     async def _end_rebooted(self, kernel: KernelHandle, *, claimed: bool) -> None:
         text = "the host was rebooted"
-        if not claimed:
-            await self.close_to_starts(kernel, code=REBOOTED, message=text)
-            return
-        await self._worker.run(self._write_exit, kernel, rebooted_exit(kernel.folder, self._now_us(), text))
-        self.reconcile(kernel)
-
-    @staticmethod
-    def _write_exit(kernel: KernelHandle, fields: dict[str, Any]) -> None:
-        replace_file(kernel.folder.exit, fields)
+        try:
+            if not claimed:
+                await self.close_to_starts(kernel, code=REBOOTED, message=text)
+                return
+            found = rebooted_exit(kernel.folder, self._now_us(), text)
+            await self._worker.run(replace_file, kernel.folder.exit, found)
+        except OSError as error:
+            _log.warning("the end of kernel %s cannot be recorded: %s", kernel.kernel_id, error)
+            self._check_in(kernel, _RETRY_S)
+        else:
+            self.reconcile(kernel)
 
     def _end(self, kernel: KernelHandle, report: KernelReport) -> None:
         self.forget(kernel)
