@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 
 import pytest
 from msgspec.structs import replace
@@ -308,3 +310,29 @@ def test_an_impossible_reading_is_omitted_and_logged_once(caplog: pytest.LogCapt
     assert [record.message for record in caplog.records] == [
         "device plugin npu: reading omitted: reading of 'npu0': power_w is 4294967.0; 0 to 100,000 is allowed"
     ]
+
+
+def test_devices_stay_healthy_when_they_are_discovered_while_their_driver_is_measured() -> None:
+    is_measuring, may_answer = Event(), Event()
+
+    class Driven(Scripted):
+        has_driver = True
+
+        def readings(self, uses: Sequence[DeviceUse]) -> tuple[DeviceReading, ...]:
+            is_measuring.set()
+            may_answer.wait(5)
+            return super().readings(uses)
+
+    plugin = Driven()
+    plugin.there = (npu(0),)
+    devices = DeviceSet([plugin])
+    devices.discover()
+    with ThreadPoolExecutor() as threads:
+        measured = threads.submit(devices.readings, [])
+        is_measuring.wait()
+        found = threads.submit(devices.discover)
+        wait([found], timeout=0.2)
+        may_answer.set()
+        assert [device.health for device in found.result()] == [DeviceHealth.HEALTHY]
+        measured.result()
+    assert devices.failures == {}

@@ -139,6 +139,7 @@ class DeviceSet:
         self._failures: dict[str, str] = {}
         self._omitted: dict[str, str | None] = {}
         """Plugin kind -> why its last reading was omitted, or None."""
+        self._turns = {plugin.kind: threading.Lock() for plugin in self._plugins}
         self._calls = {
             plugin.kind: DriverCalls(timeout_s=driver_timeout_s)
             for plugin in self._plugins
@@ -259,8 +260,9 @@ class DeviceSet:
         return found | lost
 
     def _call(self, plugin: DevicePlugin, call: Callable[[], T]) -> T:
-        """Call a plugin; one with a driver has a deadline."""
-        return self._calls[plugin.kind].run(call) if plugin.kind in self._calls else call()
+        """Call a plugin, from one thread at a time; one with a driver has a deadline."""
+        with self._turns[plugin.kind]:
+            return self._calls[plugin.kind].run(call) if plugin.kind in self._calls else call()
 
     def _missing(
         self, own: Sequence[Device], *, held: Collection[DeviceId], found: Collection[DeviceId]
