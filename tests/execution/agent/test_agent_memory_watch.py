@@ -117,6 +117,18 @@ async def test_under_the_stop_policy_a_kernel_above_its_memory_share_is_stopped_
 
 
 @pytest.mark.anyio
+async def test_a_kernel_is_stopped_though_the_reason_cannot_be_written_to_its_output(agent_home: Path) -> None:
+    harness, plugin = await opened(agent_home, MemoryPolicy.STOP)
+    asked = shell(SLEEP, spec={SHARES: {TOYS[0]: 500}})
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    (harness.folder(asked.kernel_id) / "output.log").unlink()
+    plugin.sizes = {asked.kernel_id: GIB}
+    assert (await harness.wait_for_end(asked.kernel_id)).signal == 15
+    await harness.close()
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("blind", ["cannot_tell_processes", "cannot_tell_sizes", "is_off"])
 async def test_memory_that_cannot_be_attributed_is_not_judged(agent_home: Path, blind: str) -> None:
     harness, plugin = await opened(agent_home, MemoryPolicy.OFF if blind == "is_off" else MemoryPolicy.STOP)

@@ -1,10 +1,13 @@
 """One start at most, whatever is repeated, late, lost or killed."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import subprocess
 import time
+from typing import Any
 
 import pytest
 
@@ -254,6 +257,27 @@ async def test_a_spawner_that_is_killed_is_replaced_and_kernels_run_on(harness: 
     assert {report.phase for report in harness.reports(running.kernel_id)} == {KernelPhase.STARTED}
     await end(harness, running)
     assert starts(harness, running) == 1
+
+
+async def test_a_spawner_that_cannot_be_started_is_tried_again(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spawner_process, "_LIFE_S_MIN", 0.1)
+    first, popen = harness.core.spawner_pid, subprocess.Popen
+    failures: list[object] = []
+
+    def fail_once(*args: Any, **kwargs: Any) -> Any:
+        if not failures:
+            failures.append(args)
+            raise BlockingIOError(errno.EAGAIN, "no process can be created")
+        return popen(*args, **kwargs)
+
+    monkeypatch.setattr(spawner_process.subprocess, "Popen", fail_once)
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    await wait_until(lambda: harness.core.spawner_pid not in (None, first))
+    assert failures
+    assert (await harness.run(order("true"))).exit_code == 0
 
 
 async def test_orders_in_a_spawner_that_is_killed_are_started_once(harness: AgentHarness) -> None:

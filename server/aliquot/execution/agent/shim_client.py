@@ -20,11 +20,6 @@ FORWARD_FROM = 33
 """Same value as in `spawner.shim`: signal 33 + n is forwarded to the job as n."""
 
 
-def open_shim(claim: dict[str, Any]) -> int | None:
-    """Pidfd of the shim that made this claim; None if it has ended."""
-    return open_process(claim["pid"], claim["start_time"])
-
-
 def open_process(pid: int, began: int) -> int | None:
     """Pidfd of the process with this pid and start time (clock ticks since boot); None if it has ended."""
     try:
@@ -63,8 +58,13 @@ def wake(claim: dict[str, Any]) -> bool:
     return _send(claim, signal.SIGUSR2)
 
 
+def ask_for_terminals(claim: dict[str, Any]) -> bool:
+    """Make the shim start the program for terminals; False if it is gone."""
+    return _send(claim, signal.SIGUSR1)
+
+
 def _send(claim: dict[str, Any], number: int) -> bool:
-    shim = open_shim(claim)
+    shim = open_process(claim["pid"], claim["start_time"])
     if shim is None:
         return False
     try:
@@ -99,14 +99,14 @@ def stop_or_close(kernel: KernelHandle, *, boot_id: str, grace_ms: int, drafts: 
 
 
 def stop_with_message(kernel: KernelHandle, message: str, *, boot_id: str, grace_ms: int) -> None:
-    """Stop a running kernel, and append the reason to its output."""
+    """Stop a running kernel, and append the reason to its output if the disk takes it."""
     observation = _observe(kernel, boot_id)
     if observation.status is not KernelStatus.ALIVE or observation.claim is None:
         return
-    with open(
-        os.open(kernel.folder.output, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "a", encoding="utf-8"
-    ) as output:
-        output.write(f"\naliquot: stopped because it {message}\n")
+    with suppress(OSError):
+        file = os.open(kernel.folder.output, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        with open(file, "a", encoding="utf-8") as output:
+            output.write(f"\naliquot: stopped because it {message}\n")
     ask_to_stop(kernel.folder, observation.claim, grace_ms=grace_ms)
 
 

@@ -139,8 +139,13 @@ class SpawnerProcess:
 
     def _replace(self) -> None:
         self._timer = None
-        self.start()
-        self._on_restart()
+        try:
+            self.start()
+        except OSError as error:
+            _log.warning("the spawner cannot be started, and is tried again: %s", error)
+            self._timer = asyncio.get_running_loop().call_later(_LIFE_S_MIN, self._replace)
+        else:
+            self._on_restart()
 
     def _close_pipes(self, process: subprocess.Popen[bytes]) -> None:
         _, outcomes = self._pipes(process)

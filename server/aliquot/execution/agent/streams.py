@@ -7,7 +7,6 @@ the host.
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from msgspec.structs import asdict
 
 from aliquot.execution.agent.kernel_state import KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
-from aliquot.execution.agent.shim_client import open_shim
+from aliquot.execution.agent.shim_client import ask_for_terminals
 from aliquot.execution.agent.spawner.descendants import tree_pids
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
@@ -124,7 +123,7 @@ def _sockets(pid: int) -> Iterator[str]:
 def _claim(kernel: KernelHandle, boot_id: str) -> dict[str, int]:
     observation = observe(kernel.folder, boot_id=boot_id, ordered_boot_id=kernel.ordered_boot_id)
     if observation.status is not KernelStatus.ALIVE or observation.claim is None or not observation.has_pid:
-        raise NotFound(f"kernel {kernel.kernel_id} is not running here", kind="kernel", id=kernel.kernel_id)
+        raise _not_running(kernel)
     return observation.claim
 
 
@@ -141,7 +140,8 @@ async def _open_terminal(kernel: KernelHandle, claim: dict[str, int], asked: Ter
                 stream = SocketStream(*await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}"))
                 return await _introduced(stream, asked)
             if loop.time() >= ask_at:
-                _ask(kernel, claim)
+                if not ask_for_terminals(claim):
+                    raise _not_running(kernel)
                 ask_at = loop.time() + ASK_AGAIN_S
             await asyncio.sleep(TRY_AGAIN_S)
     finally:
@@ -152,14 +152,8 @@ async def _open_terminal(kernel: KernelHandle, claim: dict[str, int], asked: Ter
     )
 
 
-def _ask(kernel: KernelHandle, claim: dict[str, int]) -> None:
-    shim = open_shim(claim)
-    if shim is None:
-        raise NotFound(f"kernel {kernel.kernel_id} is not running here", kind="kernel", id=kernel.kernel_id)
-    try:
-        signal.pidfd_send_signal(shim, signal.SIGUSR1)
-    finally:
-        os.close(shim)
+def _not_running(kernel: KernelHandle) -> NotFound:
+    return NotFound(f"kernel {kernel.kernel_id} is not running here", kind="kernel", id=kernel.kernel_id)
 
 
 async def _introduced(stream: SocketStream, asked: TerminalRequest) -> SocketStream:
