@@ -55,6 +55,18 @@ class CheckResult(Struct, frozen=True, kw_only=True):
     to_do: str = ""
 
 
+def _ok(name: str, seen: str) -> CheckResult:
+    return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen)
+
+
+def _warn(name: str, seen: str, *, to_do: str) -> CheckResult:
+    return CheckResult(name=name, grade=CheckSeverity.WARN, seen=seen, to_do=to_do)
+
+
+def _fail(name: str, seen: str, *, to_do: str) -> CheckResult:
+    return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do=to_do)
+
+
 def check_node(options: AgentOptions) -> list[CheckResult]:
     """Run all checks of the node. Blocks on disk I/O and drivers."""
     devices, agent_id = _devices(options)
@@ -73,19 +85,14 @@ def check_node(options: AgentOptions) -> list[CheckResult]:
 def _driver(options: AgentOptions) -> CheckResult:
     name = "NVIDIA driver, NVML"
     if options.accelerators is not None or options.demo_node is not None:
-        return CheckResult(name=name, grade=CheckSeverity.OK, seen="not needed: the accelerators are mocks")
+        return _ok(name, "not needed: the accelerators are mocks")
     plugin = NvmlPlugin()
     try:
         gpus = plugin.discover()
         version = plugin.attributes().get("nvidia.driver_version", "of unknown version")
         if gpus:
-            return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"driver {version}, {len(gpus)} GPUs")
-        return CheckResult(
-            name=name,
-            grade=CheckSeverity.WARN,
-            seen=plugin.diagnosis or "no GPUs",
-            to_do="nothing, if this node provides only CPUs and memory",
-        )
+            return _ok(name, f"driver {version}, {len(gpus)} GPUs")
+        return _warn(name, plugin.diagnosis or "no GPUs", to_do="nothing, if this node provides only CPUs and memory")
     finally:
         plugin.close()
 
@@ -102,30 +109,23 @@ def _devices(options: AgentOptions) -> tuple[CheckResult, AgentId | None]:
             node.devices.close()
     except (ConfigurationError, DeviceFileError) as error:
         to_do = f"correct {options.accelerators}" if options.accelerators else "correct the options"
-        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=str(error), to_do=to_do), None
+        return _fail(name, str(error), to_do=to_do), None
     kinds = Counter(device.kind for device in found)
     seen = ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none"
     seen = f"agent {node.agent_id}: {seen}"
     if failures or not found:
         seen = "; ".join([seen, *(f"{kind}: {message}" for kind, message in failures.items())])
-        return CheckResult(
-            name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="fix or remove the plugin"
-        ), node.agent_id
-    return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen), node.agent_id
+        return _fail(name, seen, to_do="fix or remove the plugin"), node.agent_id
+    return _ok(name, seen), node.agent_id
 
 
 def _groups(folder: Path) -> CheckResult:
     name = "control groups"
     if find_groups(folder) is not None:
-        return CheckResult(
-            name=name,
-            grade=CheckSeverity.OK,
-            seen="version 2: jobs are killed by cgroup.kill; memory is limited by rlimits",
-        )
-    return CheckResult(
-        name=name,
-        grade=CheckSeverity.WARN,
-        seen="not writable: jobs are killed by a subreaper; memory is limited by rlimits",
+        return _ok(name, "version 2: jobs are killed by cgroup.kill; memory is limited by rlimits")
+    return _warn(
+        name,
+        "not writable: jobs are killed by a subreaper; memory is limited by rlimits",
         to_do="run the agent as root, or as a systemd unit with Delegate=yes",
     )
 
@@ -134,11 +134,10 @@ def _device_files(folder: Path) -> CheckResult:
     name = "files of devices"
     if can_gate(find_groups(folder)):
         seen = "access to GPUs not granted to a job can be denied, except to MIG slices"
-        return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen)
-    return CheckResult(
-        name=name,
-        grade=CheckSeverity.WARN,
-        seen="jobs are kept to their GPUs by environment variables only",
+        return _ok(name, seen)
+    return _warn(
+        name,
+        "jobs are kept to their GPUs by environment variables only",
         to_do="run the agent as root, with cgroup version 2",
     )
 
@@ -148,17 +147,12 @@ def _account(options: AgentOptions) -> tuple[JobUser | None, CheckResult]:
     try:
         user = resolve_user(options.user_policy, asked=None, uid=os.geteuid(), environment=os.environ)
     except AliquotError as error:
-        return None, CheckResult(
-            name=name, grade=CheckSeverity.FAIL, seen=error.message, to_do="choose one with --job-user"
-        )
+        return None, _fail(name, error.message, to_do="choose one with --job-user")
     if user.switches:
-        return user, CheckResult(
-            name=name, grade=CheckSeverity.OK, seen=f"jobs run as {user.name}; the agent can switch"
-        )
-    return user, CheckResult(
-        name=name,
-        grade=CheckSeverity.WARN,
-        seen=f"jobs run as {user.name}, like the agent: they can read its files, including the key",
+        return user, _ok(name, f"jobs run as {user.name}; the agent can switch")
+    return user, _warn(
+        name,
+        f"jobs run as {user.name}, like the agent: they can read its files, including the key",
         to_do="run the agent as root, with --job-user",
     )
 
@@ -171,19 +165,15 @@ def _folder(data_folder: Path, user: JobUser | None) -> CheckResult:
             free_bytes = shutil.disk_usage(place).free
     except OSError as error:
         seen = f"{place} cannot be written: {error.strerror}"
-        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="choose another with --data-folder")
+        return _fail(name, seen, to_do="choose another with --data-folder")
     seen = f"{data_folder} on a disk with {free_bytes / 1e9:.1f} GB free"
     closed = None if user is None else _closed_to(user, place)
     if closed is not None and closed != data_folder.absolute():
         seen += f"; {user.name if user else ''} has no execute permission on {closed}"
-        return CheckResult(
-            name=name, grade=CheckSeverity.FAIL, seen=seen, to_do=f"chmod o+x {closed}, or choose another folder"
-        )
+        return _fail(name, seen, to_do=f"chmod o+x {closed}, or choose another folder")
     if free_bytes < FREE_BYTES_MIN:
-        return CheckResult(
-            name=name, grade=CheckSeverity.WARN, seen=seen, to_do="free disk space: job outputs are kept there"
-        )
-    return CheckResult(name=name, grade=CheckSeverity.OK, seen=seen)
+        return _warn(name, seen, to_do="free disk space: job outputs are kept there")
+    return _ok(name, seen)
 
 
 def _closed_to(user: JobUser, place: Path) -> Path | None:
@@ -207,20 +197,17 @@ async def check_server(
     try:
         address = server_address(server, ca_file=ca_file)
     except ConfigurationError as error:
-        return [CheckResult(name="server", grade=CheckSeverity.FAIL, seen=str(error), to_do="correct --server")]
+        return [_fail("server", str(error), to_do="correct --server")]
     reached = await _reach(address)
     if reached.grade is CheckSeverity.FAIL:
         return [reached]
     if key_file is None:
-        without = CheckResult(name="key", grade=CheckSeverity.WARN, seen="not checked", to_do="pass it with --key-file")
+        without = _warn("key", "not checked", to_do="pass it with --key-file")
         return [reached, without]
     try:
         return [reached, *await _introduce(address, key=read_key(key_file), agent_id=agent_id, now_us=now_us)]
     except ConfigurationError as error:
-        return [
-            reached,
-            CheckResult(name="key", grade=CheckSeverity.FAIL, seen=str(error), to_do="correct the key file"),
-        ]
+        return [reached, _fail("key", str(error), to_do="correct the key file")]
 
 
 async def _reach(address: ServerAddress) -> CheckResult:
@@ -231,16 +218,13 @@ async def _reach(address: ServerAddress) -> CheckResult:
             _, writer = await asyncio.open_connection(address.host, address.port, ssl=address.tls_context())
     except (OSError, TimeoutError) as error:
         seen = f"{place}: {connection_fault(error, address)}"
-        return CheckResult(name=name, grade=CheckSeverity.FAIL, seen=seen, to_do="correct what the message names")
+        return _fail(name, seen, to_do="correct what the message names")
     writer.transport.abort()
     if address.has_tls:
-        return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, TLS with a valid certificate")
+        return _ok(name, f"{place}, TLS with a valid certificate")
     if address.host in ("127.0.0.1", "::1", "localhost"):
-        return CheckResult(name=name, grade=CheckSeverity.OK, seen=f"{place}, on this host")
-    to_do = "use https"
-    return CheckResult(
-        name=name, grade=CheckSeverity.WARN, seen=f"{place}, unencrypted: the key can be read", to_do=to_do
-    )
+        return _ok(name, f"{place}, on this host")
+    return _warn(name, f"{place}, unencrypted: the key can be read", to_do="use https")
 
 
 async def _introduce(
@@ -261,14 +245,10 @@ async def _introduce(
             after_us = now_us()
     except (Refused, Unreachable, ChannelClosed, ProtocolError, TimeoutError) as error:
         seen = str(error) or f"no answer ({type(error).__name__})"
-        return [
-            CheckResult(
-                name="key and protocol", grade=CheckSeverity.FAIL, seen=seen, to_do="follow the server's message"
-            )
-        ]
+        return [_fail("key and protocol", seen, to_do="follow the server's message")]
     seen = f"accepted as {agent_id} by {welcome.software_version}, protocol {welcome.protocol}"
     return [
-        CheckResult(name="key and protocol", grade=CheckSeverity.OK, seen=seen),
+        _ok("key and protocol", seen),
         _clock(welcome, before_us=before_us, after_us=after_us),
     ]
 
@@ -278,5 +258,5 @@ def _clock(welcome: Welcome, *, before_us: int, after_us: int) -> CheckResult:
     off_s = (welcome.now_us - (before_us + after_us) / 2) / 1e6
     seen = f"the server's is {abs(off_s):.3f} s {'ahead' if off_s > 0 else 'behind'}"
     if abs(off_s) <= CLOCK_S_MAX + (after_us - before_us) / 1e6:
-        return CheckResult(name="clock", grade=CheckSeverity.OK, seen=seen)
-    return CheckResult(name="clock", grade=CheckSeverity.WARN, seen=seen, to_do="synchronise both clocks by NTP")
+        return _ok("clock", seen)
+    return _warn("clock", seen, to_do="synchronise both clocks by NTP")
