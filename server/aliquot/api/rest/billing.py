@@ -52,7 +52,6 @@ OPERATIONS: Final = (
         cost=200,
         summary="The statements of all projects for a month. Empty until the policy has prices.",
         handler=statements,
-        answer=Statements,
         query=StatementsAsked,
     ),
     Operation(
@@ -61,7 +60,6 @@ OPERATIONS: Final = (
         name="statement",
         summary="The statement of a project for a month.",
         handler=statement,
-        answer=StatementView,
         query=StatementsAsked,
         problems=(404,),
     ),
@@ -71,7 +69,6 @@ OPERATIONS: Final = (
         name="statement_csv",
         summary="The statement of a project for a month as CSV, one row per item.",
         handler=statement_csv,
-        answer=str,
         media_type="text/csv",
         query=StatementsAsked,
         problems=(404,),

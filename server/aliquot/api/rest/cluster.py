@@ -95,7 +95,6 @@ OPERATIONS: Final = (
         cost=200,
         summary="GPUs and nodes, their holders, and Ray where it is used. Those of lost agents are left out.",
         handler=gpu_status,
-        answer=ClusterStatus,
     ),
     Operation(
         method="POST",
@@ -104,7 +103,6 @@ OPERATIONS: Final = (
         summary="Allocate GPUs for work that you start yourself: immediately, all or nothing, until they are released "
         "or not renewed in time. 409 names the holders and, where known, until when they hold them.",
         handler=gpu_allocate,
-        answer=ExternalAllocationView,
         body=AllocateGpus,
         problems=(409,),
     ),
@@ -114,7 +112,6 @@ OPERATIONS: Final = (
         name="gpu_release",
         summary="Release the GPUs of a job; the answer names them.",
         handler=gpu_release,
-        answer=ReleasedGpus,
         body=ReleaseGpus,
         problems=(404,),
     ),

@@ -98,8 +98,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     """Its id in the OpenAPI document."""
     summary: str
     handler: Handler
-    answer: Any
-    """Type of the response body."""
+    """Its return annotation is the type of the response body."""
     media_type: str = "application/json"
     """Of the response body. For another one, the handler returns the body as text."""
     status: int = 200
@@ -120,6 +119,11 @@ class Operation(Struct, frozen=True, kw_only=True):
     def cost_of(self, query: Any) -> int:
         """Cost of one request."""
         return self.cost + self.cost_each * getattr(query, "first", 0)
+
+    @property
+    def answer(self) -> Any:
+        """Type of the response body."""
+        return self.handler.__annotations__["return"]
 
     @property
     def path_names(self) -> tuple[str, ...]:
