@@ -1,9 +1,9 @@
 """Files and metrics of sessions, as their agents send them; every answer of an agent is checked."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,7 @@ from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.metrics import REPORT_BYTES_MAX, MetricPattern, MetricReport, report_fault
 from aliquot_schema.resources.leases import Kernel
 
+T = TypeVar("T")
 AGENT_S_MAX: Final = 60.0
 """Time for a listing, which may have to hash files, and for the next piece of a file."""
 
@@ -45,26 +46,12 @@ class AgentFiles:
     async def listing(self, kernel: Kernel) -> ResultListing:
         """The files of a kernel's session."""
         data = await self._read(kernel, FilesRequest(), most=LISTING_BYTES_MAX)
-        try:
-            listing = msgspec.json.decode(data, type=ResultListing)
-        except msgspec.MsgspecError as error:
-            raise _broken(kernel, f"is not valid: {error}") from None
-        fault = listing_fault(listing)
-        if fault is not None:
-            raise _broken(kernel, f"is not valid: {fault}")
-        return listing
+        return _checked(kernel, data, ResultListing, fault_of=listing_fault)
 
     async def metrics(self, kernel: Kernel, patterns: tuple[MetricPattern, ...]) -> MetricReport:
         """The metrics in a kernel's output."""
         data = await self._read(kernel, FilesRequest(metrics=patterns), most=REPORT_BYTES_MAX)
-        try:
-            report = msgspec.json.decode(data, type=MetricReport)
-        except msgspec.MsgspecError as error:
-            raise _broken(kernel, f"is not valid: {error}") from None
-        fault = report_fault(report)
-        if fault is not None:
-            raise _broken(kernel, f"is not valid: {fault}")
-        return report
+        return _checked(kernel, data, MetricReport, fault_of=report_fault)
 
     async def open(self, kernel: Kernel, asked: FilesRequest) -> OpenedResult:
         """A part of a file; close its content."""
@@ -75,15 +62,10 @@ class AgentFiles:
                 while b"\n" not in data and len(data) <= HEAD_BYTES_MAX and (piece := await stream.read()):
                     data += piece
             head, _, rest = data.partition(b"\n")
-            found = msgspec.json.decode(head, type=FilePiece)
-            if piece_fault(found) is not None:
-                raise _broken(kernel, "is not valid")
+            found = _checked(kernel, head, FilePiece, fault_of=piece_fault)
         except TimeoutError:
             await _close(stream)
             raise _silent(kernel) from None
-        except msgspec.MsgspecError as error:
-            await _close(stream)
-            raise _broken(kernel, f"is not valid: {error}") from None
         except BaseException:
             await _close(stream)
             raise
@@ -135,6 +117,17 @@ async def _content(kernel: Kernel, stream: ByteStream, data: bytes, *, left: int
 async def _close(stream: ByteStream) -> None:
     with suppress(AliquotError):
         await stream.close()
+
+
+def _checked(kernel: Kernel, data: bytes, kind: type[T], *, fault_of: Callable[[T], str | None]) -> T:
+    try:
+        found = msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise _broken(kernel, f"is not valid: {error}") from None
+    fault = fault_of(found)
+    if fault is not None:
+        raise _broken(kernel, f"is not valid: {fault}")
+    return found
 
 
 def _silent(kernel: Kernel) -> Unavailable:
