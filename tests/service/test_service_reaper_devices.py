@@ -166,6 +166,24 @@ async def test_a_device_used_by_a_foreign_process_is_not_granted() -> None:
         assert on.session(waiting).state is S.RUNNING
 
 
+async def test_a_device_used_by_a_foreign_process_stays_ungranted_while_its_agent_does_not_answer() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        reaper = reaper_of(on)
+        await on_event(on, pids=(4711,))
+        for _ in range(2):
+            await reaper.run_once()
+        on.executor.silent.add(A)
+        await reaper.run_once()
+        waiting = await on.submit()
+        await on.advance()
+        assert on.session(waiting).state is S.QUEUED
+        await on_event(on, pids=())
+        await reaper.run_once()
+        on.executor.silent.clear()
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+
+
 async def test_ignored_foreign_processes_are_still_reported() -> None:
     async with stage([agent("a", devices=1)]) as on:
         reaper = reaper_of(on, respects=False)

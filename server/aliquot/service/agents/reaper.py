@@ -138,12 +138,17 @@ class Reaper:
         inspections = await self._inspect_reachable()
         foreign = list(foreign_uses(self._state))
         unconfirmed = 0
-        confirmed_foreign: dict[tuple[AgentId, str], Difference] = {}
+        # An agent that did not answer in time still sends readings, and its devices are granted.
+        silent = self._state.reachable - inspections.keys()
+        confirmed_foreign = {
+            (difference.agent_id, difference.subject): difference
+            for difference in foreign
+            if difference.agent_id in silent and self._is_seen(difference)
+        }
         for agent_id, (inventory, found) in inspections.items():
             found += [difference for difference in foreign if difference.agent_id == agent_id]
-            before = self._seen.get(agent_id, frozenset())
+            confirmed = [difference for difference in found if self._is_seen(difference)]
             self._seen[agent_id] = frozenset((difference.key, difference.version) for difference in found)
-            confirmed = [difference for difference in found if (difference.key, difference.version) in before]
             unconfirmed += len(found) - len(confirmed)
             for difference in confirmed:
                 if difference.kind is Discrepancy.EXTERNAL_PROCESS:
@@ -155,6 +160,10 @@ class Reaper:
         if self._state.foreign_usage.set(blocked, users=foreign_users(self._state, confirmed_foreign)):
             self._on_moved()
         return unconfirmed
+
+    def _is_seen(self, difference: Difference) -> bool:
+        """Whether the inspection before had this difference too."""
+        return (difference.key, difference.version) in self._seen.get(difference.agent_id, frozenset())
 
     async def _has_left_devices(self) -> bool:
         """Whether a device has left and is free by now. Other work of the event loop goes on between two parts."""
