@@ -1,6 +1,7 @@
 """Kernels whose end is stored: no longer reported, never run again, readable for a while, then deleted."""
 
 import asyncio
+import errno
 import os
 import threading
 import time
@@ -48,6 +49,27 @@ async def test_an_output_can_be_read_while_its_kernel_is_being_forgotten(harness
     assert await printed(harness, asked.kernel_id) == b"hello\n"
     await forgetting
     assert await printed(harness, asked.kernel_id) == b"hello\n"
+
+
+async def test_kernels_are_forgotten_though_the_disk_deletes_nothing_now(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = AgentHarness(agent_config(agent_home, ended_kept_max=0))
+    await harness.open()
+    asked = shell("echo hello")
+    await harness.run(asked)
+    with monkeypatch.context() as disk:
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.EROFS, "read-only file system")
+
+        disk.setattr(Path, "rename", refuse)
+        await harness.core.forget([asked.kernel_id])
+        assert (await harness.core.inventory()).kernels == ()
+    assert harness.folder(asked.kernel_id).exists()
+    await harness.core.forget([])
+    assert not harness.folder(asked.kernel_id).exists()
+    await harness.close()
 
 
 async def test_a_running_kernel_is_not_forgotten(harness: AgentHarness) -> None:

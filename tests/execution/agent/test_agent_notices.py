@@ -1,6 +1,7 @@
 """Faults around an agent: an eviction command that hangs, a file that cannot be read."""
 
 import asyncio
+import errno
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -27,6 +28,21 @@ async def test_an_eviction_command_that_hangs_is_killed_with_its_children(
     assert notices.attributes == {}
     await asyncio.sleep(3)
     assert not alive.exists(), "a process of the command is left"
+
+
+async def test_an_eviction_command_that_cannot_be_started_leaves_what_was_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    notices = NodeNotices(NoticeRules(eviction_command="echo taken at noon"))
+    await notices.refresh()
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "no process can be created")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_shell", refuse)
+    await notices.refresh()
+    assert list(notices.attributes.values()) == ["taken at noon"]
+    assert "cannot be started" in caplog.text
 
 
 class Quiet:

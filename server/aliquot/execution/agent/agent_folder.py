@@ -14,6 +14,7 @@
 Job users may pass through the folders but read only their own files.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -208,6 +209,7 @@ def _spec_from(fields: dict[str, Any]) -> ResourceSpec:
     return spec
 
 
+_log: Final = logging.getLogger(__name__)
 _LOCK: Final = "lock"
 _KERNEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,120}\.[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
 
@@ -284,13 +286,13 @@ class AgentFolder:
                 os.chown(part, user.uid, user.gid)
         return path
 
-    def delete(self, kernel_id: KernelId) -> None:
-        """Delete a kernel's folder, if it exists. Links are not followed."""
-        self._delete(self.kernel(kernel_id).path)
+    def delete(self, kernel_id: KernelId) -> bool:
+        """Delete a kernel's folder, if it exists; False if the disk does not allow that now. Links are not followed."""
+        return self._delete(self.kernel(kernel_id).path)
 
-    def delete_session(self, session_id: SessionId) -> None:
-        """Delete a session's shared folder, if it exists. Links are not followed."""
-        self._delete(self.sessions / session_id)
+    def delete_session(self, session_id: SessionId) -> bool:
+        """Delete a session's shared folder. As `delete`."""
+        return self._delete(self.sessions / session_id)
 
     def read_epoch(self) -> int:
         """The highest leader epoch seen; 0 = none yet."""
@@ -314,13 +316,17 @@ class AgentFolder:
         """Store the agent's devices durably: the only description of held devices that leave the configuration."""
         replace_file(self._devices, {"format": FORMAT, "devices": msgspec.to_builtins(list(devices))})
 
-    def _delete(self, path: Path) -> None:
+    def _delete(self, path: Path) -> bool:
         trash = self.drafts / f"{path.name}.{os.urandom(8).hex()}"
         try:
             path.rename(trash)
         except FileNotFoundError:
-            return
+            return True
+        except OSError as error:
+            _log.warning("%s cannot be deleted yet: %s", path, error)
+            return False
         shutil.rmtree(trash, ignore_errors=True)  # the rest is deleted at the next start
+        return True
 
 
 def is_taken(path: Path) -> bool:

@@ -96,7 +96,8 @@ class Quarantine:
             return False
         now_s = self._now_s()
         returns = [] if known is None else [at_s for at_s in known.returns_s if now_s - at_s < WEEK_S]
-        self._devices[fault.device_id] = Quarantined(fault=fault.words, since_s=now_s, returns_s=returns)
+        found = Quarantined(fault=fault.words, since_s=now_s, returns_s=returns)
+        self._devices = {**self._devices, fault.device_id: found}  # the event loop may go through the old one now
         self._write()
         return True
 

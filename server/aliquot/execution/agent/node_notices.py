@@ -52,7 +52,10 @@ class NodeNotices:
         if self._rules.labels_file is not None:
             await asyncio.to_thread(self._read, self._rules.labels_file)
         if self._rules.eviction_command is not None:
-            self._commanded = await self._run(self._rules.eviction_command)
+            try:
+                self._commanded = await self._run(self._rules.eviction_command)
+            except OSError as error:
+                _log.warning("the eviction command cannot be started: %s", error)
 
     async def follow(self, tell: Callable[[], Awaitable[None]]) -> None:
         """Refresh until cancelled; `tell` is called after each change of `attributes`."""

@@ -80,10 +80,9 @@ class OldResults:
         oldest = time.time() - self._kept_s
         names = [SessionId(name) for name in sorted(os.listdir(self._folder.sessions))]
         old = [name for name in names if name not in present and not _is_younger(self._folder.sessions / name, oldest)]
-        for name in old:
-            self._folder.delete_session(name)
-        if old:
-            _log.warning("deleted the checkpoints and results of %d sessions: retention is over", len(old))
+        deleted = [name for name in old if self._folder.delete_session(name)]
+        if deleted:
+            _log.warning("deleted the checkpoints and results of %d sessions: retention is over", len(deleted))
 
 
 def _is_younger(folder: Path, oldest: float) -> bool:
@@ -144,7 +143,8 @@ class EndedKernels:
             kernel_id, at = next(iter(self._forgotten.items()))
             if at >= oldest and len(self._forgotten) <= self._kept_max:
                 break
-            self._folder.delete(kernel_id)
+            if not self._folder.delete(kernel_id):
+                break
             del self._forgotten[kernel_id]
         if is_steady:
             self._results.sweep()
