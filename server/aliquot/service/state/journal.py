@@ -186,8 +186,10 @@ class Journal:
         self._retrying = asyncio.Lock()
         """Serializes retries after a conflict, so that they cannot conflict with each other without end."""
         self._is_shared = is_shared
-        self._may_have_unconfirmed = False
-        """Whether the store may hold a commit that it did not confirm."""
+        self._unconfirmed = 0
+        """Commits that the store did not confirm, and may hold."""
+        self._read_back = 0
+        """How many of these were before the last time the store was read for them."""
         self._granting: set[asyncio.Future[Any]] = set()
         """Commits in progress that grant leases."""
         self._in_flight: set[asyncio.Future[None]] = set()
@@ -316,9 +318,9 @@ class Journal:
                 user's change that is refused, or changes nothing, is not answered before the log was read to its end:
                 another server may have committed what makes it possible, or necessary.
         """
-        if self._may_have_unconfirmed:
+        if (unconfirmed := self._unconfirmed) > self._read_back:
             await self.catch_up()
-            self._may_have_unconfirmed = False
+            self._read_back = max(self._read_back, unconfirmed)
         draft = UnitOfWork(self._state)
         try:
             result = change(draft)
@@ -382,7 +384,7 @@ class Journal:
         try:
             events = await self._store.commit(batch)
         except StoreUnavailable:
-            self._may_have_unconfirmed = True
+            self._unconfirmed += 1
             raise
         self._absorb(events)
         while self._feed.revision < events[-1].number:
