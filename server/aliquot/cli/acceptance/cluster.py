@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +18,7 @@ from typing import Final, Self
 
 from aliquot.cli.acceptance.checks import kill_mentioning
 from aliquot.cli.acceptance.cluster_view import until_joined
-from aliquot.cli.acceptance.processes import OwnServer, ServerFailed, demo_agents, wait_or_kill
+from aliquot.cli.acceptance.processes import OwnServer, ServerFailed, demo_agents, free_port, wait_or_kill
 from aliquot.execution.ray.node.token_file import made_token
 
 STOP_S_MAX: Final = 40.0
@@ -87,7 +86,7 @@ class OwnRay:
         self.folder.chmod(0o711)
         self.token_file = made_token(self.folder / "ray-token")
         self._network = f"127.{secrets.randbelow(250) + 2}.{secrets.randbelow(250)}"
-        self.head = f"{self._network}.1:{_free_port()}"
+        self.head = f"{self._network}.1:{free_port()}"
         kept = {name: text for name, text in os.environ.items() if not name.startswith(("ALIQUOT_", "RAY_"))}
         self.environment = kept | dict(environment or {})
         self.head_node = self._head()
@@ -128,7 +127,7 @@ class OwnRay:
         await self._clear()
 
     def _head(self) -> OwnNode:
-        client_port = f"--ray-client-server-port={_free_port()}"
+        client_port = f"--ray-client-server-port={free_port()}"
         options = ("--head", "--no-agent", "--", client_port)
         return OwnNode(self, "head", *options, address=self.head.rpartition(":")[0])
 
@@ -156,13 +155,6 @@ async def join_demo_nodes(ray: OwnRay, server: OwnServer) -> None:
     except TimeoutError:
         logs = "\n".join(node.log() for node in (ray.head_node, *ray.nodes))
         raise ServerFailed(f"the nodes did not join in {UP_S_MAX:g} s:\n{logs}") from None
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @asynccontextmanager

@@ -64,7 +64,7 @@ class OwnServer:
         # Jobs may run as another account, which needs access to its folders inside.
         self.folder.chmod(0o711)
         self.data_folder = self.folder / "data"
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: asyncio.subprocess.Process | None = None
 
@@ -171,7 +171,8 @@ class OwnServer:
         return await wait_or_kill(self._process, timeout_s=STOP_S_MAX)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

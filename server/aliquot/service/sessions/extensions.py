@@ -32,13 +32,13 @@ def with_request(draft: UnitOfWork, session: Session, *, seconds: float) -> Sess
         raise InvalidRequest("seconds: give the time to add, more than 0", field="seconds")
     limit_ms = session.spec.time_limit_ms
     if session.is_external_allocation:
-        raise _conflict(session, "renew an external allocation by allocating it again")
+        raise conflict(session, "renew an external allocation by allocating it again")
     if session.state is not SessionState.RUNNING or session.tasks is not None:
-        raise _conflict(session, "only a running session, or a running task of an array, can be extended")
+        raise conflict(session, "only a running session, or a running task of an array, can be extended")
     if limit_ms is None:
-        raise _conflict(session, "it has no time limit, so there is nothing to extend")
+        raise conflict(session, "it has no time limit, so there is nothing to extend")
     if _is_undecided(session):
-        raise _conflict(session, "an earlier request for more time is being decided; try again in a few seconds")
+        raise conflict(session, "an earlier request for more time is being decided; try again in a few seconds")
     check_limit((limit_ms + more_ms) // 1000, field="seconds", most=DURATION_S_MAX, unit="seconds in all")
     _check_nodes(draft, session)
     asked = Extension(attempt=session.attempt, time_limit_ms=limit_ms + more_ms)
@@ -69,9 +69,9 @@ async def decided(session_id: SessionId, *, state: State, journal: Journal, feed
             "operator whether scheduling is stopped"
         )
     if session.extension.refusal is not None:
-        raise _conflict(session, f"it was not extended. {session.extension.refusal}. {ADVICE}")
+        raise conflict(session, f"it was not extended. {session.extension.refusal}. {ADVICE}")
     if not session.extension.is_granted(session.attempt):
-        raise _conflict(session, "it ended before it could be extended")
+        raise conflict(session, "it ended before it could be extended")
     return session
 
 
@@ -95,11 +95,12 @@ def _check_nodes(draft: UnitOfWork, session: Session) -> None:
     for kernel in draft.kernels_in(session):
         agent = draft.agent(kernel.agent_id)
         if agent is None or agent.state is not AgentState.ALIVE:
-            raise _conflict(session, f"agent {kernel.agent_id} is not connected; try again when it is")
+            raise conflict(session, f"agent {kernel.agent_id} is not connected; try again when it is")
         if not kernel.takes_limit:
             what = "was started by an earlier release of Aliquot, which cannot change the time limit of a running job"
-            raise _conflict(session, f"it {what}. Upgrade agent {agent.id}; jobs started after that can be extended")
+            raise conflict(session, f"it {what}. Upgrade agent {agent.id}; jobs started after that can be extended")
 
 
-def _conflict(session: Session, what: str) -> StateConflict:
+def conflict(session: Session, what: str) -> StateConflict:
+    """The error of a request that the present state of a session does not allow."""
     return StateConflict(f"{session.id} is {session.state}; {what}", id=session.id, state=session.state)

@@ -14,10 +14,9 @@ from aliquot.service.access import check_may_read_output, check_runs
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.agent_files import AgentFiles, OpenedResult
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
-from aliquot.service.sessions.streams import StreamSource
+from aliquot.service.sessions.streams import AccessLog, StreamSource
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
-from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.cluster.results import (
     FilePiece,
     FilesRequest,
@@ -26,18 +25,14 @@ from aliquot_schema.cluster.results import (
     request_fault,
 )
 from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, StateConflict, Unavailable
-from aliquot_schema.ids import AgentId, KernelId, RequestId, SessionId, task_id
+from aliquot_schema.ids import AgentId, KernelId, SessionId, task_id
 from aliquot_schema.metrics import MetricReport
-from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState
 from aliquot_schema.views.results import TaskMetrics, TaskMetricsPage
 
-RECORD_AGAIN_S: Final = 600.0
-"""A program reads one file in many ranges; the audit log has one entry for those of this period."""
-RECENT_MAX: Final = 10_000
 ASKED_MAX: Final = 16
 """Agents that are asked for the metrics of tasks at the same time."""
 REPORTS_MAX: Final = 2_000
@@ -72,15 +67,12 @@ class SessionFiles:
         """
         self._state = state
         self._store = store
-        self._journal = journal
-        self._clock = clock
+        self._log = AccessLog("result", journal=journal, clock=clock)
         self._agents = AgentFiles(source)
         self._copies = copies
         self._asking = asyncio.Semaphore(ASKED_MAX)
         self._reports: OrderedDict[KernelId, MetricReport] = OrderedDict()
         """Metrics of kernels that have ended."""
-        self._recent: OrderedDict[tuple[str, str, str], float] = OrderedDict()
-        """When a caller's reading of a file was recorded, monotonic seconds."""
 
     async def listing(self, caller: Caller, session_id: str, *, rank: int) -> ResultListing:
         """The files of the agent that runs, or last ran, a rank of a session.
@@ -126,7 +118,8 @@ class SessionFiles:
                 raise
             opened = found
         try:
-            await self._record(caller, kernel, path)
+            facts = {"session": kernel.session_id, "kernel": kernel.id, "path": path}
+            await self._log.record(caller, "result_opened", facts, once=True)
         except BaseException:
             await opened.content.aclose()
             raise
@@ -230,21 +223,6 @@ class SessionFiles:
         blocks = self._copies.read(kernel.session_id, file.sha256, offset=begin, length=count)
         piece = FilePiece(size=file.size, changed_ns=file.changed_ns, offset=begin, length=count)
         return OpenedResult(piece=piece, content=_copied(blocks, left=count))
-
-    async def _record(self, caller: Caller, kernel: Kernel, path: str) -> None:
-        key, now = (f"{caller.user} {caller.key_id}", kernel.id, path), self._clock.monotonic()
-        if now - self._recent.get(key, -RECORD_AGAIN_S) < RECORD_AGAIN_S:
-            return
-        facts = {"session": kernel.session_id, "kernel": kernel.id, "path": path}
-
-        def record(draft: UnitOfWork) -> None:
-            draft.put(Action(id=f"result/{caller.user}", facts=facts), "result_opened")
-
-        await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))
-        self._recent[key] = now
-        self._recent.move_to_end(key)
-        if len(self._recent) > RECENT_MAX:
-            self._recent.popitem(last=False)
 
 
 async def _copied(blocks: Iterator[bytes], *, left: int) -> AsyncGenerator[bytes, None]:

@@ -22,7 +22,7 @@ from aliquot.service.lifecycle.idle_sessions import keep
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.amendments import amended
 from aliquot.service.sessions.batches import check_batch
-from aliquot.service.sessions.extensions import decided, with_request
+from aliquot.service.sessions.extensions import conflict, decided, with_request
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.journal import Feed, Journal
@@ -102,7 +102,7 @@ class Sessions:
             if session.state is SessionState.CANCELED:
                 return session
             if session.is_ended:
-                raise _conflict(session, "it has ended and cannot be canceled")
+                raise conflict(session, "it has ended and cannot be canceled")
             return arrays.cancel(draft, session, now_us=now_us)
 
         return await self._change(caller, session_id, expected_version, change)
@@ -131,7 +131,7 @@ class Sessions:
             if session.state is not SessionState.QUEUED:
                 if tasks:
                     return session
-                raise _conflict(session, "only a queued session can be held")
+                raise conflict(session, "only a queued session can be held")
             return draft.put(transitions.hold(session, caller.user), "held")
 
         return await self._change(caller, session_id, expected_version, change)
@@ -156,7 +156,7 @@ class Sessions:
             if session.state is SessionState.QUEUED or (tasks and session.state is not SessionState.HELD):
                 return session
             if session.state is not SessionState.HELD:
-                raise _conflict(session, "only a held session can be released")
+                raise conflict(session, "only a held session can be released")
             return draft.put(transitions.release_hold(session), "released")
 
         return await self._change(caller, session_id, expected_version, change)
@@ -182,7 +182,7 @@ class Sessions:
             self._creation.budgets.check_longer(draft, caller, session, now_us=now_us)
             self._creation.check_queue(caller, [_waiting_again(session, index)])
             if session.is_external_allocation:
-                raise _conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
+                raise conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
             if from_checkpoint:
                 _check_checkpoint(session, index)
             if index is not None:
@@ -211,7 +211,7 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
             if session.is_ended:
-                raise _conflict(session, "it has ended, so its priority cannot be changed")
+                raise conflict(session, "it has ended, so its priority cannot be changed")
             check_priority(caller, level, draft.policy())
             for task in _tasks_in(draft, session):
                 if task.priority is not level:
@@ -281,7 +281,7 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
             if not keep(draft, session, now_us=self._clock.now_us()):
-                raise _conflict(session, "it is not reported for unused GPUs, so there is nothing to keep")
+                raise conflict(session, "it is not reported for unused GPUs, so there is nothing to keep")
             return session
 
         return await self._change(caller, session_id, expected_version, change)
@@ -370,9 +370,9 @@ def _check_checkpoint(session: Session, index: int | None) -> None:
     """Refuse to start from a checkpoint that does not exist."""
     _check_whole(session, index)
     if session.tasks is not None:
-        raise _conflict(session, "an array has no checkpoint of its own; retry its tasks one by one")
+        raise conflict(session, "an array has no checkpoint of its own; retry its tasks one by one")
     if session.work is None or not session.work.kept_ms:
-        raise _conflict(session, "it has acknowledged no checkpoint; retry it without --from-checkpoint")
+        raise conflict(session, "it has acknowledged no checkpoint; retry it without --from-checkpoint")
 
 
 def _tasks_in(draft: UnitOfWork, array: Session, *states: SessionState) -> list[Session]:
@@ -383,7 +383,7 @@ def _tasks_in(draft: UnitOfWork, array: Session, *states: SessionState) -> list[
 
 def _check_own_hold(session: Session) -> None:
     if session.held_by == HELD_BY_ARRAY:
-        raise _conflict(
+        raise conflict(
             session, f"its array {session.array_id} releases it within max_parallel; hold or release the array"
         )
 
@@ -395,7 +395,3 @@ def _conflict_of_versions(session: Session, *, expected: int) -> VersionConflict
         expected=expected,
         actual=session.version,
     )
-
-
-def _conflict(session: Session, what: str) -> StateConflict:
-    return StateConflict(f"{session.id} is {session.state}; {what}", id=session.id, state=session.state)

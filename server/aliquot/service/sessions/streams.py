@@ -24,8 +24,40 @@ from aliquot_schema.states import KernelState
 from aliquot_schema.views.session_parts import session_label
 
 RECORD_AGAIN_S: Final = 600.0
-"""A program opens many connections to one port; the audit log has one entry for those of this period."""
+"""A program opens many connections to one port, and reads one file in many ranges; the audit log has one entry for
+those of this period."""
 RECENT_MAX: Final = 10_000
+
+
+class AccessLog:
+    """Entries of the audit log about the streams, or the results, that callers open."""
+
+    def __init__(self, kind: str, *, journal: Journal, clock: Clock) -> None:
+        """
+        Args:
+            kind: `stream` or `result`.
+        """
+        self._kind = kind
+        self._journal = journal
+        self._clock = clock
+        self._recent: OrderedDict[tuple[str, ...], float] = OrderedDict()
+        """When what a caller opened was recorded, monotonic seconds."""
+
+    async def record(self, caller: Caller, what: str, facts: dict[str, str], *, once: bool = False) -> None:
+        """Write an entry; with `once`, not if the caller has opened the same within `RECORD_AGAIN_S`."""
+        key, now = (caller.user, str(caller.key_id), *facts.values()), self._clock.monotonic()
+        if once and now - self._recent.get(key, -RECORD_AGAIN_S) < RECORD_AGAIN_S:
+            return
+
+        def change(draft: UnitOfWork) -> None:
+            draft.put(Action(id=f"{self._kind}/{caller.user}", facts=facts), what)
+
+        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
+        if once:
+            self._recent[key] = now
+            self._recent.move_to_end(key)
+            if len(self._recent) > RECENT_MAX:
+                self._recent.popitem(last=False)
 
 
 class StreamSource(Protocol):
@@ -53,13 +85,10 @@ class SessionStreams:
             records_terminals: whether the output of terminals is recorded on their nodes.
         """
         self._state = state
-        self._journal = journal
-        self._clock = clock
+        self._log = AccessLog("stream", journal=journal, clock=clock)
         self._source = source
         self._records_terminals = records_terminals
         self._app_tokens = app_tokens
-        self._recent: OrderedDict[tuple[str, KernelId, int], float] = OrderedDict()
-        """When a caller's connections to a port of a kernel were recorded, monotonic seconds."""
 
     async def open(self, caller: Caller, session_id: str, *, rank: int, target: StreamTarget) -> ByteStream:
         """Open a terminal or a port of a running session, after that is in the audit log.
@@ -99,7 +128,7 @@ class SessionStreams:
             text = f"{session_label(session)} belongs to {session.owner}; apps of other users are opened only"
             raise Forbidden(f"{text} at host names of their own; ask an admin for the setting apps-domain")
         facts = {"session": session.id, "kernel": kernel.id, "app": name, "port": str(port)}
-        await self._write(caller, "app_opened", facts)
+        await self._log.record(caller, "app_opened", facts)
 
     async def open_app(self, caller: Caller, session_id: str, name: str) -> tuple[ByteStream, str]:
         """Open a connection to an app; returns it and the app's token. Raises as `open`."""
@@ -144,19 +173,6 @@ class SessionStreams:
         facts = {"session": session.id, "kernel": kernel.id}
         if target.terminal is not None:
             facts |= {"terminal": target.terminal.name, "recorded": str(target.terminal.record).lower()}
-            await self._write(caller, "terminal_opened", facts)
-            return
-        key, now = (f"{caller.user} {caller.key_id}", kernel.id, target.port or 0), self._clock.monotonic()
-        if now - self._recent.get(key, -RECORD_AGAIN_S) < RECORD_AGAIN_S:
-            return
-        await self._write(caller, "port_opened", facts | {"port": str(target.port)})
-        self._recent[key] = now
-        self._recent.move_to_end(key)
-        if len(self._recent) > RECENT_MAX:
-            self._recent.popitem(last=False)
-
-    async def _write(self, caller: Caller, what: str, facts: dict[str, str]) -> None:
-        def record(draft: UnitOfWork) -> None:
-            draft.put(Action(id=f"stream/{caller.user}", facts=facts), what)
-
-        await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))
+            await self._log.record(caller, "terminal_opened", facts)
+        else:
+            await self._log.record(caller, "port_opened", facts | {"port": str(target.port)}, once=True)
