@@ -52,7 +52,7 @@ def test_mock_links_come_from_the_file_and_demo_gpus_are_all_linked() -> None:
     entries = [{"mother_uuid": f"u-{n}", "model_name": "Example", "memory_size": 1} for n in range(2)]
     first, second = MockPlugin(table(devices=[entries[0] | {"linked_to": ["u-1"]}, entries[1]])).discover()
     assert (first.linked_to, second.linked_to) == (("u-1",), ())
-    demo = MockPlugin(demo_description(1, gpus=8)).discover()
+    demo = MockPlugin(demo_description(1)).discover()
     assert all(set(device.linked_to) == {other.id for other in demo} - {device.id} for device in demo)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aliquot.execution.devices.node import node_of_machine
+from aliquot.execution.devices.device_set import DeviceSet
+from aliquot.execution.devices.node import machine_source
 from aliquot.execution.devices.plugin import DeviceFileError
 from aliquot.execution.devices.registry import installed_plugins, load_plugins
 from devices_files import write
@@ -90,19 +91,18 @@ def test_the_built_in_plugins_are_installed() -> None:
 
 def test_devices_of_an_external_plugin_are_part_of_the_node(distribution: Distribution) -> None:
     distribution({"npu": "aliquot_npu_example:Plugin"})
-    node = node_of_machine({"npu": {"count": 2}, "host": {"cpu": 1, "mem": "1g"}})
-    devices = node.devices.discover()
-    assert [device.name for device in devices] == ["cpu0", "mem0", "npu0", "npu1"]
-    assert "npu.device" in node.devices.slot_types()
-    assert node.devices.attributes()["npu.firmware"] == "7"
-    environment = node.devices.environment({"npu.device": {"npu-1": 1}})
+    devices = DeviceSet(load_plugins({"npu": {"count": 2}, "host": {"cpu": 1, "mem": "1g"}}).plugins)
+    assert [device.name for device in devices.discover()] == ["cpu0", "mem0", "npu0", "npu1"]
+    assert "npu.device" in devices.slot_types()
+    assert devices.attributes()["npu.firmware"] == "7"
+    environment = devices.environment({"npu.device": {"npu-1": 1}})
     assert environment["NPU_VISIBLE"] == "npu-1"
     assert environment["ALIQUOT_GPU_MEMORY_BYTES"] == '{"npu-1": 1024}'
 
 
 def test_without_configured_plugins_every_installed_plugin_except_mock_is_loaded(distribution: Distribution) -> None:
     distribution({"npu": "aliquot_npu_example:Plugin"})
-    slots = node_of_machine().devices.slot_types()
+    slots = machine_source().whole().devices.slot_types()
     assert {"npu.device", "cuda.device", "cpu", "mem"} <= set(slots)
 
 

@@ -13,7 +13,7 @@ from aliquot.core.allocation.node_partition import DeviceSelection
 from aliquot.execution.devices.device_set import DeviceSet, changed
 from aliquot.execution.devices.host import HostPlugin
 from aliquot.execution.devices.mock import MockPlugin
-from aliquot.execution.devices.node import demo_cluster, node_of_file
+from aliquot.execution.devices.node import demo_cluster, file_source
 from aliquot.execution.devices.plugin import DeviceFileError, DevicePlugin, DeviceUse, grant_variables
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceReading, ResourceSpec
@@ -271,8 +271,8 @@ def test_the_plugin_of_the_granted_device_overrides_environment_variables_of_oth
 
 
 def test_an_agent_of_a_file_is_named_after_it(accelerators: Path) -> None:
-    one = node_of_file(accelerators / "two_gpus.toml", host={"cpu": 4, "mem": "1g"})
-    other = node_of_file(accelerators / "eight_h100.toml")
+    one = file_source((accelerators / "two_gpus.toml",), host={"cpu": 4, "mem": "1g"}).whole()
+    other = file_source((accelerators / "eight_h100.toml",))
     assert one.agent_id == f"{one.node.hostname}-two_gpus"
     assert one.node == other.node
     assert [device.kind for device in one.devices.discover()].count("cpu") == 4

@@ -106,18 +106,16 @@ class NodeSource(Struct, frozen=True, kw_only=True):
         return NodeDevices(agent_id=self.agent_id, node=self.node, devices=DeviceSet(self.plugins()))
 
 
-def machine_source(
-    tables: Mapping[str, Mapping[str, object]] | None = None, *, host: Mapping[str, object] | None = None
-) -> NodeSource:
-    """This machine with its real devices; its only agent is named after the host.
+def machine_source(*, host: Mapping[str, object] | None = None) -> NodeSource:
+    """This machine with the devices of every installed plugin except `mock`; its only agent is named after the host.
+
+    A plugin that cannot be loaded is logged and skipped.
 
     Args:
-        tables: configuration of each plugin to load, by name; None = every installed plugin except `mock`, without
-            configuration. A plugin that cannot be loaded is logged and skipped.
-        host: configuration of the host plugin; used if `tables` is None.
+        host: configuration of the host plugin.
     """
     node = node_identity()
-    return NodeSource(agent_id=AgentId(node.hostname), node=node, plugins=partial(_installed, tables, host))
+    return NodeSource(agent_id=AgentId(node.hostname), node=node, plugins=partial(_installed, host))
 
 
 def file_source(paths: Sequence[Path], *, host: Mapping[str, object] | None = None) -> NodeSource:
@@ -131,33 +129,8 @@ def file_source(paths: Sequence[Path], *, host: Mapping[str, object] | None = No
     return NodeSource(agent_id=name, node=node, plugins=partial(_described, tuple(paths), host))
 
 
-def node_of_machine(
-    tables: Mapping[str, Mapping[str, object]] | None = None, *, host: Mapping[str, object] | None = None
-) -> NodeDevices:
-    """The whole node of `machine_source`.
-
-    Raises:
-        DeviceFileError: a table is invalid, or two plugins have the same kind.
-    """
-    return machine_source(tables, host=host).whole()
-
-
-def node_of_file(path: Path, *, host: Mapping[str, object] | None = None) -> NodeDevices:
-    """The whole node of `file_source`.
-
-    Raises:
-        DeviceFileError: the file or the table is invalid.
-    """
-    return file_source((path,), host=host).whole()
-
-
-def _installed(
-    tables: Mapping[str, Mapping[str, object]] | None, host: Mapping[str, object] | None
-) -> Sequence[DevicePlugin]:
-    installed: dict[str, Mapping[str, object]] = {name: {} for name in installed_plugins() if name != "mock"} | {
-        "host": host or {}
-    }
-    return load_plugins(installed if tables is None else tables).plugins
+def _installed(host: Mapping[str, object] | None) -> Sequence[DevicePlugin]:
+    return load_plugins({name: {} for name in installed_plugins() if name != "mock"} | {"host": host or {}}).plugins
 
 
 def _described(paths: Sequence[Path], host: Mapping[str, object] | None) -> Sequence[DevicePlugin]:
@@ -179,6 +152,8 @@ DEMO_MODEL: Final = "NVIDIA H100 80GB HBM3"
 DEMO_MEMORY: Final = 81_559 * 1024**2
 """Bytes as a real H100 reports: 79.6 GiB, more than 80 * 10**9."""
 
+_GPUS: Final = 8
+_HOST: Final = {"cpu": 64, "mem": "512g", "numa-nodes": 2}
 _SM_COUNT: Final = 132
 _FORMATS: Final = {
     "device": SlotFormat(display_unit="GPU", human_readable_name="GPU"),
@@ -190,60 +165,48 @@ _FORMATS: Final = {
 }
 
 
-def demo_cluster(*, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "512g") -> tuple[NodeDevices, ...]:
+def demo_cluster(*, nodes: int = 2) -> tuple[NodeDevices, ...]:
+    """The agents of `demo_sources`."""
+    return tuple(source.whole() for source in demo_sources(nodes=nodes))
+
+
+def demo_sources(*, nodes: int = 2, is_synthetic: bool = False) -> tuple[NodeSource, ...]:
     """Agents `demo-1`, `demo-2`, ..., each on its own mock node with declared CPUs and memory.
 
     All nodes run on this machine and may offer more CPUs than it has. Ids of nodes and GPUs are the same on every
     machine and after every start.
 
     Args:
-        gpus: per node, half of them on each of two NUMA nodes.
-    """
-    return tuple(source.whole() for source in demo_sources(nodes=nodes, gpus=gpus, cpu=cpu, mem=mem))
-
-
-def demo_sources(
-    *, nodes: int = 2, gpus: int = 8, cpu: int = 64, mem: str = "512g", is_synthetic: bool = False
-) -> tuple[NodeSource, ...]:
-    """The nodes of the demo cluster; see `demo_cluster`.
-
-    Args:
         is_synthetic: see `MockPlugin`.
     """
-    make = partial(_node, gpus=gpus, cpu=cpu, mem=mem, is_synthetic=is_synthetic)
-    return tuple(make(number) for number in range(1, nodes + 1))
+    return tuple(_node(number, is_synthetic=is_synthetic) for number in range(1, nodes + 1))
 
 
-def demo_description(number: int, *, gpus: int) -> MockDescription:
-    """The accelerators of the demo node `number`, counted from 1."""
-    ids = [f"a11c0000-{number:04x}-4000-8000-{index:012x}" for index in range(gpus)]
+def demo_description(number: int) -> MockDescription:
+    """The accelerators of the demo node `number`, counted from 1; half of them on each of two NUMA nodes."""
+    ids = [f"a11c0000-{number:04x}-4000-8000-{index:012x}" for index in range(_GPUS)]
     devices = [
         MockDevice(
             mother_uuid=ids[index],
             model_name=DEMO_MODEL,
-            numa_node=index * 2 // gpus,
+            numa_node=index * 2 // _GPUS,
             subproc_count=_SM_COUNT,
             memory_size=DEMO_MEMORY,
             is_mig_device=False,
             linked_to=[other for other in ids if other != ids[index]],  # as by NVSwitch
         )
-        for index in range(gpus)
+        for index in range(_GPUS)
     ]
     return MockDescription(slot_name="cuda", device_plugin_name="CUDADevice", devices=devices, formats=_FORMATS)
 
 
-def _node(number: int, *, gpus: int, cpu: int, mem: str, is_synthetic: bool) -> NodeSource:
+def _node(number: int, *, is_synthetic: bool) -> NodeSource:
     name = f"demo-{number}"
     return NodeSource(
         agent_id=AgentId(name),
         node=replace(node_identity(), node_id=NodeId(name), hostname=name),
-        plugins=partial(_plugins, number, gpus=gpus, cpu=cpu, mem=mem, is_synthetic=is_synthetic),
+        plugins=lambda: (MockPlugin(demo_description(number), is_synthetic=is_synthetic), HostPlugin(_HOST)),
     )
-
-
-def _plugins(number: int, *, gpus: int, cpu: int, mem: str, is_synthetic: bool) -> tuple[DevicePlugin, ...]:
-    host = HostPlugin({"cpu": cpu, "mem": mem, "numa-nodes": 2})
-    return MockPlugin(demo_description(number, gpus=gpus), is_synthetic=is_synthetic), host
 
 
 class DiscoveredDevices(Struct, frozen=True, kw_only=True):
