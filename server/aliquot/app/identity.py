@@ -149,10 +149,10 @@ def read_token(path: Path) -> str:
 
 
 @asynccontextmanager
-async def mark_kept(running: Running, file: MarkFile, *, period_s: float = MARK_PERIOD_S) -> AsyncIterator[None]:
+async def mark_kept(running: Running, file: MarkFile) -> AsyncIterator[None]:
     """Keep the cluster mark near the end of the log while the context is open, and write it once more at its end."""
     keeper = _ClusterMarkWriter(running, file)
-    loop = asyncio.create_task(keeper.run(period_s), name="cluster mark")
+    loop = asyncio.create_task(keeper.run(), name="cluster mark")
     try:
         yield
     finally:
@@ -171,10 +171,10 @@ class _ClusterMarkWriter:
         self._revision = -1
         self._is_impaired = False
 
-    async def run(self, period_s: float) -> None:
+    async def run(self) -> None:
         while True:
             await self.run_once()
-            await asyncio.sleep(period_s)
+            await asyncio.sleep(MARK_PERIOD_S)
 
     async def run_once(self) -> None:
         """Write the mark if the log has grown since the last one. Stop the server if its database was replaced."""

@@ -7,7 +7,6 @@ key and the sign-in behind them are checked on each request, so that signing out
 
 import secrets
 import time
-from collections.abc import Callable
 from typing import Final
 
 from itsdangerous import BadSignature, TimestampSigner
@@ -28,9 +27,8 @@ _SEPARATOR: Final = "~"
 class AppTickets:
     """Makes and checks tickets and cookies."""
 
-    def __init__(self, auth: TokenAuth, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, auth: TokenAuth) -> None:
         self._auth = auth
-        self._now = now
         self._tickets = auth.signer("aliquot app ticket")
         self._cookies = auth.signer("aliquot app cookie")
         self._used: dict[str, float] = {}
@@ -46,7 +44,7 @@ class AppTickets:
         found = self._read(self._tickets, app, ticket, TICKET_S)
         if found is None or found[3] in self._used:
             return None
-        now = self._now()
+        now = time.time()
         self._used = {number: end for number, end in self._used.items() if end > now}
         if len(self._used) >= USED_MAX or self._holder(found) is None:
             return None
@@ -69,5 +67,5 @@ class AppTickets:
         except BadSignature:
             return None
         words = content.decode().split(_SEPARATOR)
-        is_valid = signed_at.timestamp() + valid_s > self._now() and len(words) == 4 and words[0] == app.label
+        is_valid = signed_at.timestamp() + valid_s > time.time() and len(words) == 4 and words[0] == app.label
         return words if is_valid else None

@@ -58,22 +58,11 @@ class Endpoints(Struct, frozen=True, kw_only=True):
 
 
 class Discovery:
-    """The provider's addresses, from its discovery document.
+    """The provider's addresses, from its discovery document."""
 
-    Args:
-        monotonic: seconds from an arbitrary start.
-    """
-
-    def __init__(
-        self,
-        issuer: str,
-        *,
-        fetch: Callable[[str], Awaitable[bytes]] = fetched,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, issuer: str, *, fetch: Callable[[str], Awaitable[bytes]] = fetched) -> None:
         self._issuer = issuer
         self._fetch = fetch
-        self._monotonic = monotonic
         self._lock = asyncio.Lock()
         self._known: Endpoints | None = None
         self._due_at = -ENDPOINTS_KEPT_S
@@ -85,8 +74,8 @@ class Discovery:
             Unauthenticated: the provider does not answer, or names none.
         """
         async with self._lock:
-            if self._monotonic() >= self._due_at:
-                self._due_at = self._monotonic() + PAUSE_S
+            if time.monotonic() >= self._due_at:
+                self._due_at = time.monotonic() + PAUSE_S
                 await self._refresh()
         if self._known is None:
             raise Unauthenticated("The identity provider cannot be reached now. Try again in a minute.")
@@ -103,7 +92,7 @@ class Discovery:
             return
         userinfo = _address(found, "userinfo_endpoint")
         self._known = Endpoints(authorization=authorization, token=token, userinfo=userinfo)
-        self._due_at = self._monotonic() + ENDPOINTS_KEPT_S
+        self._due_at = time.monotonic() + ENDPOINTS_KEPT_S
 
 
 def _address(found: Mapping[str, Any], name: str) -> str | None:
@@ -136,7 +125,6 @@ class CodeFlow:
         client_secret: None = a public client.
         secret: signs cookies; the same on all servers of a cluster.
         session_s: how long a sign-in lasts.
-        now: seconds since the epoch.
         fetch: like `jwks.fetched`.
     """
 
@@ -151,7 +139,6 @@ class CodeFlow:
         door: OidcAuthenticator,
         secret: bytes,
         session_s: float,
-        now: Callable[[], float] = time.time,
         fetch: Callable[..., Awaitable[bytes]] = fetched,
     ) -> None:
         self.name = urlsplit(issuer).netloc
@@ -163,7 +150,6 @@ class CodeFlow:
         self._door = door
         self._signer = TimestampSigner(secret, salt="aliquot oidc", key_derivation="hmac", digest_method=sha256)
         self._session_s = session_s
-        self._now = now
         self._fetch = fetch
         self._exchanges = asyncio.Semaphore(EXCHANGES_MAX)
 
@@ -216,14 +202,14 @@ class CodeFlow:
         if claims.get("nonce") != begun.nonce or claims.get("azp", self._client_id) != self._client_id:
             raise Unauthenticated("The identity provider's token belongs to another sign-in. Try again.")
         claims = await self._described(answered, claims)
-        key_id = await self._door.admit(claims, expires_us=int((self._now() + self._session_s) * 1e6))
+        key_id = await self._door.admit(claims, expires_us=int((time.time() + self._session_s) * 1e6))
         return CompletedSignIn(key_id=key_id, next_path=begun.next_path)
 
     def _begun(self, cookie: str | None) -> _PendingSignIn | None:
         try:
             # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
             body, signed_at = self._signer.unsign(cookie or "", return_timestamp=True)
-            if signed_at.timestamp() + BEGUN_S_MAX <= self._now():
+            if signed_at.timestamp() + BEGUN_S_MAX <= time.time():
                 return None
             return msgspec.json.decode(base64.urlsafe_b64decode(body), type=_PendingSignIn)
         except (BadSignature, ValueError, msgspec.MsgspecError):

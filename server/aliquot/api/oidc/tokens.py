@@ -9,7 +9,7 @@ Source: RFC 7519; RFC 8725 (the server chooses the algorithms, never the token).
 
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -175,26 +175,13 @@ class _TokenGrant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OidcAuthenticator:
-    """Authenticates bearers of provider tokens.
+    """Authenticates bearers of provider tokens."""
 
-    Args:
-        monotonic: seconds from an arbitrary start.
-    """
-
-    def __init__(
-        self,
-        tokens: Tokens,
-        *,
-        terms: OidcSettings,
-        federation: Federation,
-        people: Identities,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, tokens: Tokens, *, terms: OidcSettings, federation: Federation, people: Identities) -> None:
         self._tokens = tokens
         self._terms = terms
         self._federation = federation
         self._people = people
-        self._monotonic = monotonic
         self._found: dict[bytes, tuple[float, KeyId]] = {}
         """By the digest of a token: end of the cached result, and the reference."""
         self._refused: dict[bytes, str] = {}
@@ -206,7 +193,7 @@ class OidcAuthenticator:
             return
         digest = sha256(text.encode()).digest()
         until, _ = self._found.get(digest, (0.0, None))
-        if until > self._monotonic():
+        if until > time.monotonic():
             return
         try:
             reference = await self._reference(text)
@@ -216,7 +203,7 @@ class OidcAuthenticator:
             _keep(self._refused, digest, error.message.encode(errors="replace").decode())
         else:
             self._refused.pop(digest, None)
-            _keep(self._found, digest, (self._monotonic() + CACHED_S, reference))
+            _keep(self._found, digest, (time.monotonic() + CACHED_S, reference))
 
     def bearer_of(self, text: str, *, now_us: int) -> AuthenticatedCaller | None:
         """The bearer of a validated token; None when the text is not such a token.

@@ -70,7 +70,7 @@ class OwnNode:
             return 0
         if self._process.returncode is None:
             self._process.send_signal(number)
-        return await wait_or_kill(self._process, timeout_s=STOP_S_MAX)
+        return await wait_or_kill(self._process)
 
 
 class OwnRay:

@@ -22,10 +22,10 @@ from aliquot.execution.remote.agent_keys import KEY_FILE, KeyFile
 from aliquot_schema.ids import AgentId
 
 
-async def wait_or_kill(process: asyncio.subprocess.Process, *, timeout_s: float) -> int:
-    """Wait for the end of a process, kill it after the timeout, and return its exit code (negative: the signal)."""
+async def wait_or_kill(process: asyncio.subprocess.Process) -> int:
+    """Wait for the end of a process, kill it after `STOP_S_MAX`, and return its exit code (negative: the signal)."""
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(STOP_S_MAX):
             return await process.wait()
     except TimeoutError:
         process.kill()
@@ -168,7 +168,7 @@ class OwnServer:
             return 0
         if self._process.returncode is None:
             os.kill(self._process.pid, number)
-        return await wait_or_kill(self._process, timeout_s=STOP_S_MAX)
+        return await wait_or_kill(self._process)
 
 
 def free_port() -> int:
@@ -263,7 +263,7 @@ class OwnAgent:
     async def wait(self) -> int:
         """Wait for its end, kill it after `STOP_S_MAX`, and return its exit code."""
         assert self._process is not None
-        return await wait_or_kill(self._process, timeout_s=STOP_S_MAX)
+        return await wait_or_kill(self._process)
 
 
 @asynccontextmanager

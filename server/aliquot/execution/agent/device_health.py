@@ -217,7 +217,6 @@ class HealthWatch:
         folder: Path,
         held: Callable[[], Collection[DeviceId]],
         source: FaultSource,
-        now_s: Callable[[], float] = time.time,
     ) -> None:
         """
         Args:
@@ -227,7 +226,7 @@ class HealthWatch:
         self._folder = folder
         self._held = held
         self._source = source
-        self._quarantine = Quarantine(folder, now_s=now_s)
+        self._quarantine = Quarantine(folder, now_s=time.time)
         self._moved = asyncio.Event()
 
     def open(self) -> None:

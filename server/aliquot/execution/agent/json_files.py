@@ -23,11 +23,11 @@ def write_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
         os.close(file)
 
 
-def replace_file(path: Path, fields: object, *, mode: int = 0o600) -> None:
+def replace_file(path: Path, fields: object) -> None:
     """Replace a file atomically and durably."""
     draft = _draft(path)
     try:
-        write_file(draft, fields, mode=mode)
+        write_file(draft, fields)
         draft.rename(path)
     except BaseException:
         draft.unlink(missing_ok=True)

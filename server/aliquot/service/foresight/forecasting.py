@@ -9,8 +9,8 @@ Events are only queued when they are committed. The loops here work through them
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -96,7 +96,6 @@ class Forecasting:
         jumps: ClockJumps,
         measures: ForecastMeasures,
         questions: QuestionQueue,
-        open_process: Callable[[], AbstractAsyncContextManager[Channel]] = forecast_process,
     ) -> None:
         """Queues the events of sessions from now on.
 
@@ -105,7 +104,7 @@ class Forecasting:
             questions: questions about sessions that are not submitted.
         """
         self._state, self._clock, self._events, self._store = state, clock, events, store
-        self._jumps, self._measures, self._open_process = jumps, measures, open_process
+        self._jumps, self._measures = jumps, measures
         self._questions = questions
         self._learner = Learner()
         self._recorder = Recorder(state, store=store, measures=measures)
@@ -199,7 +198,7 @@ class Forecasting:
             began_s = self._clock.monotonic()
             self._state.board.lack(STARTING)
             try:
-                async with self._open_process() as channel:
+                async with forecast_process() as channel:
                     self.pid = channel.pid
                     await self._serve(channel)
             except (ProcessEnded, TimeoutError, OSError, StoreUnavailable) as error:

@@ -109,11 +109,10 @@ NO_VERDICTS: Final[Mapping[SessionId, Verdict]] = {}
 class EntryBuilder:
     """Builds ledger entries from passes, in order. Changes of a pass without an entry are part of the next entry."""
 
-    def __init__(self, *, epoch: int, code_version: Callable[[], str], length_max: int = CHECKPOINT_EVERY) -> None:
+    def __init__(self, *, epoch: int, code_version: Callable[[], str]) -> None:
         """`code_version` is called once, in the thread that builds the first entry."""
         self._epoch = epoch
         self._code_version = code_version
-        self._length_max = length_max
         self._length = 0
         """Entries since the last checkpoint."""
         self._open_agents: tuple[AgentId, ...] | None = None
@@ -132,7 +131,7 @@ class EntryBuilder:
     @property
     def is_long(self) -> bool:
         """Whether a checkpoint is due."""
-        return self._length >= self._length_max
+        return self._length >= CHECKPOINT_EVERY
 
     def entries(self, passes: Iterable[Pass], lost: int) -> list[PassEntry]:
         """The entries of some passes; the first pass_ records `lost`."""

@@ -60,7 +60,6 @@ class Submission:
         ids: Ids,
         vetting: SubmissionPolicyCheck | None = None,
         queue_limit: QueueLimit = DEFAULT_QUEUE_LIMIT,
-        budgets: KeyBudgets | None = None,
     ) -> None:
         """
         Args:
@@ -74,7 +73,7 @@ class Submission:
         self._ids = ids
         self._vetting = vetting
         self._queue_limit = queue_limit
-        self.budgets: Final = budgets or KeyBudgets(state, monotonic=clock.monotonic)
+        self.budgets: Final = KeyBudgets(state, monotonic=clock.monotonic)
 
     async def create(self, caller: Caller, request: NewSession) -> tuple[Session, bool]:
         """Commit a session; returns it and whether it is new.
