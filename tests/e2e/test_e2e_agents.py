@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from agent_harness import restart_agent
 from aliquot.app.composition import Server, serving
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.listener import Listener, bound_socket
@@ -49,7 +50,7 @@ async def test_the_allocation_map_is_the_same_after_an_agent_restart() -> None:
         assert held == {FIRST: "0.60", SECOND: "0.80"}
         side = server.running.side()
         assert side is not None
-        await side.local.restart_agent(agent_id)
+        await restart_agent(side.local, agent_id)
         await until_map(client, agent_id, held)
         third = await submit(client, "true", {"cuda.shares": "0.4"})
         await until_state(client, third, "completed")

@@ -55,7 +55,7 @@ async def stop_all(harness: AgentHarness) -> None:
 
 async def trivial_cpu_ms(harness: AgentHarness, count: int) -> float:
     """CPU time of one shim with its `true`, from the fork to the end, milliseconds."""
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     before = children_cpu_s(spawner)
     asked = [order("true") for _ in range(count)]

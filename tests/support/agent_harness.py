@@ -16,7 +16,15 @@ from aliquot.execution.agent.config import AgentConfig
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.devices.node import node_identity
 from aliquot.execution.devices.plugin import DeviceUse
-from aliquot_schema.cluster.launching import AgentMessage, KernelChanged, KernelPhase, KernelReport, LaunchOrder
+from aliquot.execution.executors import LocalExecutor
+from aliquot_schema.cluster.launching import (
+    AgentMessage,
+    AgentSilent,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, SessionId, SlotName, kernel_id
 from aliquot_schema.resources.devices import Device, DeviceReading, ResourceSpec
 from aliquot_schema.resources.slots import SlotType
@@ -157,6 +165,11 @@ class AgentHarness:
                 self.messages.append(message)
                 self.message_arrived.notify_all()
 
+    @property
+    def spawner_pid(self) -> int | None:
+        """Pid of the process that forks the shims."""
+        return self.core._spawner.pid
+
     def reports(self, kernel: KernelId) -> list[KernelReport]:
         """The reports of a kernel, oldest first."""
         return [m.report for m in self.messages if isinstance(m, KernelChanged) and m.report.kernel_id == kernel]
@@ -263,3 +276,10 @@ def _opened() -> Iterator[tuple[int, list[str]]]:
     for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
         with suppress(OSError):
             yield pid, [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+
+
+async def restart_agent(executor: LocalExecutor, agent_id: AgentId) -> None:
+    """Close an agent and open it again from its files, as after a crash."""
+    await executor._close(agent_id)
+    executor._messages.put_nowait(AgentSilent(agent_id=agent_id))
+    await executor._open(agent_id)

@@ -12,7 +12,6 @@ from aliquot.service.ports import ByteStream, Executor
 from aliquot_schema.cluster.launching import (
     AgentJoined,
     AgentMessage,
-    AgentSilent,
     DevicesChanged,
     Inventory,
     LaunchOrder,
@@ -150,19 +149,6 @@ class LocalExecutor:
         for agent_id in tuple(self._agents):
             await self._close(agent_id)
         self._messages.put_nowait(None)
-
-    async def restart_agent(self, agent_id: AgentId) -> None:
-        """Close an agent and open it again from its files, as after a crash.
-
-        Raises:
-            Unavailable: this process has no such agent.
-        """
-        if agent_id not in self._factories:
-            raise Unavailable(f"there is no agent {agent_id} in this process")
-        if agent_id in self._agents:
-            await self._close(agent_id)
-            self._messages.put_nowait(AgentSilent(agent_id=agent_id))
-        await self._open(agent_id)
 
     async def messages(self) -> AsyncIterator[AgentMessage]:
         """Messages of all agents until `close`; ordered per agent. Supports one reader."""

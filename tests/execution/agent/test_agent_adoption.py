@@ -115,7 +115,7 @@ async def test_a_closed_agent_leaves_its_kernels_running(harness: AgentHarness) 
     asked = shell("sleep 1000")
     await harness.core.launch([asked])
     await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     await harness.restart()
     assert spawner is not None
     assert not is_running(spawner)

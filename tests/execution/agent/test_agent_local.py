@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_harness import PATIENCE_S, ToyPlugin, agent_config, marked_processes, order, shell, wait_until
+from agent_harness import PATIENCE_S, ToyPlugin, agent_config, marked_processes, order, restart_agent, shell, wait_until
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.executors import LocalExecutor
@@ -74,8 +74,6 @@ async def test_the_local_executor_implements_the_port_and_refuses_unknown_agents
         await port.launch(AgentId("three"), [order("true")])
     with pytest.raises(Unavailable):
         await port.inventory(AgentId("three"))
-    with pytest.raises(Unavailable):
-        await executor.restart_agent(AgentId("three"))
 
 
 async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> None:
@@ -85,7 +83,7 @@ async def test_agents_join_run_and_are_restarted(executor: LocalExecutor) -> Non
     asked = shell("echo hello; sleep 1000")
     await executor.launch(AGENTS[1], [asked])
     assert await reports_until(messages, asked.kernel_id, KernelPhase.STARTED) == AGENTS[1]
-    await executor.restart_agent(AGENTS[1])
+    await restart_agent(executor, AGENTS[1])
     assert isinstance(await wait_for(messages, AgentSilent), AgentSilent)
     again = await wait_for(messages, AgentJoined)
     assert isinstance(again, AgentJoined)

@@ -82,7 +82,7 @@ async def test_no_kernel_is_started_on_a_leaving_device(harness: AgentHarness) -
 
 async def test_an_order_that_was_not_started_is_refused_after_its_device_has_left(harness: AgentHarness) -> None:
     """It was stored before the restart. A start now would put new work on a device that is leaving."""
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)
     asked = shell("true")

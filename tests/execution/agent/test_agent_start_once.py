@@ -151,7 +151,7 @@ async def test_an_older_attempt_is_refused(harness: AgentHarness) -> None:
 
 
 async def test_an_order_that_waited_too_long_in_the_spawner_is_refused(harness: AgentHarness) -> None:
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)
     now_us = time.time_ns() // 1000
@@ -249,10 +249,10 @@ async def test_a_spawner_that_is_killed_is_replaced_and_kernels_run_on(harness: 
     running = shell(COUNTED)
     await harness.core.launch([running])
     await harness.wait_for_report(running.kernel_id, KernelPhase.STARTED)
-    first = harness.core.spawner_pid
+    first = harness.spawner_pid
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: harness.core.spawner_pid not in (None, first))
+    await wait_until(lambda: harness.spawner_pid not in (None, first))
     assert (await harness.run(order("true"))).exit_code == 0
     assert {report.phase for report in harness.reports(running.kernel_id)} == {KernelPhase.STARTED}
     await end(harness, running)
@@ -263,7 +263,7 @@ async def test_a_spawner_that_cannot_be_started_is_tried_again(
     harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spawner_process, "_LIFE_S_MIN", 0.1)
-    first, popen = harness.core.spawner_pid, subprocess.Popen
+    first, popen = harness.spawner_pid, subprocess.Popen
     failures: list[object] = []
 
     def fail_once(*args: Any, **kwargs: Any) -> Any:
@@ -275,13 +275,13 @@ async def test_a_spawner_that_cannot_be_started_is_tried_again(
     monkeypatch.setattr(spawner_process.subprocess, "Popen", fail_once)
     assert first is not None
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: harness.core.spawner_pid not in (None, first))
+    await wait_until(lambda: harness.spawner_pid not in (None, first))
     assert failures
     assert (await harness.run(order("true"))).exit_code == 0
 
 
 async def test_orders_in_a_spawner_that_is_killed_are_started_once(harness: AgentHarness) -> None:
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)
     asked = [shell(COUNTED) for _ in range(5)]
@@ -299,7 +299,7 @@ async def test_a_spawner_that_is_frozen_is_replaced_and_starts_each_order_once(
     harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spawner_process, "_WRITE_PATIENCE_MS", 100)
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)
     much = {f"MUCH_{number}": "x" * 100_000 for number in range(5)}
@@ -314,7 +314,7 @@ async def test_a_spawner_that_is_frozen_is_replaced_and_starts_each_order_once(
 
 
 async def test_an_order_that_was_not_started_is_reported_and_can_be_started_or_stopped(harness: AgentHarness) -> None:
-    spawner = harness.core.spawner_pid
+    spawner = harness.spawner_pid
     assert spawner is not None
     os.kill(spawner, signal.SIGSTOP)
     first, second = shell(COUNTED), shell(COUNTED)
@@ -365,6 +365,6 @@ async def pause(harness: AgentHarness, asked: LaunchOrder, step: str) -> int:
 def stopped(harness: AgentHarness) -> list[int]:
     """The shims of the agent's spawner, and their children, that have stopped themselves."""
     parents = {pid: parent_pid(pid) for pid in map(int, filter(str.isdecimal, os.listdir("/proc")))}
-    shims = {pid for pid, above in parents.items() if above == harness.core.spawner_pid}
+    shims = {pid for pid, above in parents.items() if above == harness.spawner_pid}
     below = {pid for pid, above in parents.items() if above in shims}
     return [pid for pid in sorted(shims | below) if process_state(pid) == "T"]

@@ -127,11 +127,6 @@ class AgentCore:
     def pause_at(self, step: str | None) -> None:
         self._launching.pause_at = step
 
-    @property
-    def spawner_pid(self) -> int | None:
-        """Pid of the process that forks the shims."""
-        return self._spawner.pid
-
     async def open(self) -> Inventory:
         """Lock the folder, load the kernels in it, and start accepting orders.
 
