@@ -202,9 +202,18 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         """See `Client.workspace`."""
         return self._run(self._client.workspace(id))
 
-    def download(self, id: str, path: str, target: Path, *, rank: int = 0, listed: ResultFile | None = None) -> int:
+    def download(
+        self,
+        id: str,
+        path: str,
+        target: Path,
+        *,
+        rank: int = 0,
+        listed: ResultFile | None = None,
+        retries: bool = True,
+    ) -> int:
         """See `Client.download`."""
-        return self._run(self._client.download(id, path, target, rank=rank, listed=listed))
+        return self._run(self._client.download(id, path, target, rank=rank, listed=listed, retries=retries))
 
     def events(self, *, after: int | None = None) -> Generator[QueueUpdate, None, None]:
         """See `Client.events`."""

@@ -2,6 +2,7 @@
 
 ClientFailure
 ├── ServerUnreachable    no connection, or it broke before the answer; whether the request was done is unknown
+│   └── ClusterUnavailable   the server answered that a part of the cluster cannot be reached now, like an agent
 ├── UnexpectedAnswer     the answer is not that of an Aliquot server of this version
 ├── GraphQLFault         the answer has `errors`: a wrong query, or a fault of the server
 │   └── OtherVersion     the server does not know a request of this client: it has another version
@@ -51,6 +52,10 @@ class ClientFailure(Exception):
 
 class ServerUnreachable(ClientFailure):
     """No connection, or it broke before the answer; whether the request was carried out is unknown."""
+
+
+class ClusterUnavailable(ServerUnreachable):
+    """The server answered, but a part of the cluster that the request needs cannot be reached now, like an agent."""
 
 
 class UnexpectedAnswer(ClientFailure):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from aliquot.client.errors import ClientFailure, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.errors import ClientFailure, ClusterUnavailable, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.result_files import ResultFile, SessionFiles
 from aliquot.client.requests import unexpected
 from aliquot.client.retries import PATIENCE_S, RetryPolicy
@@ -73,7 +73,14 @@ class ResultCalls:
         return decoded(answer, SessionFiles)
 
     async def download(
-        self, id: str, path: str, target: Path, *, rank: int = 0, listed: ResultFile | None = None
+        self,
+        id: str,
+        path: str,
+        target: Path,
+        *,
+        rank: int = 0,
+        listed: ResultFile | None = None,
+        retries: bool = True,
     ) -> int:
         """Download one result; returns its size in bytes.
 
@@ -83,13 +90,15 @@ class ResultCalls:
         Args:
             target: the file to write; its folder exists.
             listed: the file as it was listed, to check size and SHA-256.
+            retries: whether to go on for `RETRY_S` without progress; otherwise the second failure ends it.
         Raises:
             FileChanged: it is not what was listed, or changed during the download.
             Refused, ServerUnreachable, UnexpectedAnswer, Unauthenticated: as for `results`.
             OSError: the target cannot be written.
         """
         address = f"/sessions/{quote(id, safe='')}/files/{quote(path)}"
-        part, turn, patience = _Part(target), Turn(), RetryPolicy(asyncio.sleep, patience_s=RETRY_S)
+        part, turn = _Part(target), Turn()
+        patience = RetryPolicy(asyncio.sleep, patience_s=RETRY_S * retries, logs=retries)
         is_complete = False
         while not is_complete:
             size = part.size
@@ -210,7 +219,7 @@ def check_answer(answer: httpx.Response, content: bytes) -> None:
         url = answer.url.netloc.decode()
         raise unexpected(answer.status_code, answer.reason_phrase.encode(), url=url) from None
     if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-        raise ServerUnreachable(str(problem.get("detail")))
+        raise ClusterUnavailable(str(problem.get("detail")))
     kind = "".join(word.capitalize() for word in str(problem.get("code")).split("_"))
     raise Refused({"__typename": kind, "message": str(problem.get("detail")), **problem})
 

@@ -264,7 +264,7 @@ class SessionCalls(Queries, Mutations, Subscriptions):
     async def _log(
         self, id: str, *, rank: int, attempt: int | None, offset: int, is_retried: Callable[[ClientFailure], bool]
     ) -> AsyncGenerator[LogChunk, None]:
-        patience = RetryPolicy(self._sleep)
+        patience, is_logged = RetryPolicy(self._sleep), False
         while True:
             try:
                 chunks = self.session_logs(id, rank=rank, attempt=attempt, offset=offset)
@@ -277,6 +277,9 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             except ClientFailure as error:
                 if not is_retried(error):
                     raise
+                if not is_logged and not is_disconnect(error):
+                    log_retry(error)
+                    is_logged = True
                 await patience.pause(error)
 
     def outputs(
@@ -347,16 +350,13 @@ class SessionCalls(Queries, Mutations, Subscriptions):
         self, ask: Callable[[], Awaitable[T]], *, is_retried: Callable[[ClientFailure], bool] = is_temporary
     ) -> T:
         """Repeat an idempotent request until it is answered."""
-        patience, is_logged = RetryPolicy(self._sleep), False
+        patience = RetryPolicy(self._sleep, logs=True)
         while True:
             try:
                 return await ask()
             except ClientFailure as error:
                 if not is_retried(error):
                     raise
-                if not is_logged:
-                    log_retry(error)
-                    is_logged = True
                 await patience.pause(error)
 
 

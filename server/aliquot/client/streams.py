@@ -9,7 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from aliquot.client.config import Place
-from aliquot.client.errors import Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.errors import ClusterUnavailable, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.requests import check_address, is_loopback, tls_context
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import Unauthenticated
@@ -71,7 +71,7 @@ class SessionStream:
         if "error" in answer:
             await stream.close()
             if answer["error"] == "unavailable":
-                raise ServerUnreachable(str(answer.get("message")))
+                raise ClusterUnavailable(str(answer.get("message")))
             raise Refused({"__typename": _type_name(str(answer["error"])), **answer})
         return stream
 

@@ -93,7 +93,7 @@ class WorkspaceCalls:
     async def _post(self, path: str, body: bytes) -> httpx.Response:
         """Send a part of an upload; the server keeps one that it receives twice once."""
         headers = {"content-type": "application/octet-stream"}
-        turn, patience = Turn(), RetryPolicy(asyncio.sleep, patience_s=RETRY_S)
+        turn, patience = Turn(), RetryPolicy(asyncio.sleep, patience_s=RETRY_S, logs=True)
         while True:
             try:
                 answer = await self.http.post(path, content=body, headers=headers, timeout=UPLOAD_S)

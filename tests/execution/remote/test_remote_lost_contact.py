@@ -1,9 +1,11 @@
 """Timeouts of silent agents, and unsent messages."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from agent_harness import PATIENCE_S, new_kernel
 from aliquot.execution.remote.presence import HeartbeatTiming, Presence
 from aliquot.execution.remote.session import Outbox, OutboxFull
 from aliquot_schema.cluster.agent_protocol import WINDOW, KernelChangeReport, ReadingsReport, StateReport
@@ -17,7 +19,9 @@ from aliquot_schema.cluster.launching import (
     KernelReport,
     NewReadings,
 )
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId, NodeId
+from remote_in_memory import AGENT, connected_agent
 
 A = AgentId("a")
 TIMING = HeartbeatTiming(beat_s=2.0, lost_s=30.0)
@@ -128,3 +132,16 @@ async def test_the_outbox_keeps_only_the_newest_readings_and_fails_when_full(
         box.add(changed(number))
     with pytest.raises(OutboxFull):
         await box.next()
+
+
+@pytest.mark.anyio
+async def test_an_output_of_an_agent_that_does_not_answer_fails_soon_and_says_since_when(agent_home: Path) -> None:
+    async with connected_agent(agent_home, timing=HeartbeatTiming(beat_s=0.1, lost_s=1000.0)) as on:
+        with pytest.raises(Unavailable, match=r"has not connected since .* UTC, when this server began to lead"):
+            await anext(on.executor.follow_log(AGENT, new_kernel(), offset=0))
+        await on.dial()
+        await on.received.wait_for(AgentJoined)
+        await on.cut()
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(Unavailable, match=r"does not answer: it was last heard at \d{4}-\d\d-\d\d .* UTC"):
+                await anext(on.executor.follow_log(AGENT, new_kernel(), offset=0))

@@ -95,9 +95,11 @@ def in_options(message: str) -> str:
 
 def after_failure(error: Exception) -> str | None:
     """Advice about a failed request."""
-    from aliquot.client import ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
+    from aliquot.client.errors import ClusterUnavailable, ServerUnreachable, SubscriptionClosed, UnexpectedAnswer
     from aliquot_schema.errors import Unauthenticated
 
+    if isinstance(error, ClusterUnavailable):
+        return None
     if isinstance(error, ServerUnreachable):
         message = str(error)
         return next((advice for part, advice in _CONNECTION_ADVICE.items() if part in message), _NO_SERVER)

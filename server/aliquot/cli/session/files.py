@@ -111,9 +111,19 @@ def environment(
     as_json: AsJson = False,
 ) -> None:
     """Show what a session ran with: Python, packages, uploaded files, git commit and difference from it."""
+    from aliquot.client.errors import ServerUnreachable
+
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         session = client.get_session(find_session(client, session_id))
-        workspace, record = _workspace(client, session), _record(client, session)
+        workspace = _workspace(client, session)
+        record, unread = None, None
+        if as_json or packages or not diff:
+            try:
+                record = _record(client, session)
+            except ServerUnreachable as error:
+                if as_json or packages:
+                    raise
+                unread = failure_text(error)
     if as_json:
         print_json({"session": session.id, "environment": record, "workspace": workspace})
     elif packages:
@@ -121,7 +131,7 @@ def environment(
     elif diff:
         print("" if workspace is None or workspace.git is None else workspace.git.diff, end="")
     else:
-        print("\n".join(_lines(session, workspace, record)))
+        print("\n".join(_lines(session, workspace, record, unread)))
 
 
 def _workspace(client: "BlockingClient", session: "Session") -> Workspace | None:
@@ -137,23 +147,32 @@ def _workspace(client: "BlockingClient", session: "Session") -> Workspace | None
 
 
 def _record(client: "BlockingClient", session: "Session") -> EnvironmentRecord | None:
-    """What the node wrote down before the command started; None if that is not there (yet)."""
+    """What the node wrote down before the command started; None if that is not there (yet).
+
+    Raises:
+        ServerUnreachable: it cannot be read now.
+    """
     import msgspec
 
-    from aliquot.client.errors import Refused, ServerUnreachable
+    from aliquot.client.errors import Refused
 
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "record.json"
         try:
-            client.download(session.id, RECORD, target)
+            client.download(session.id, RECORD, target, retries=False)
             return msgspec.json.decode(target.read_bytes(), type=EnvironmentRecord)
-        except (Refused, ServerUnreachable, msgspec.MsgspecError):
+        except (Refused, msgspec.MsgspecError):
             return None
 
 
-def _lines(session: "Session", workspace: Workspace | None, record: EnvironmentRecord | None) -> list[str]:
+def _lines(
+    session: "Session", workspace: Workspace | None, record: EnvironmentRecord | None, unread: str | None
+) -> list[str]:
+    """Args: unread: why the record cannot be read now; None when it was read, or is not there."""
     lines = [f"environment  {printable(session.activates or 'none was asked for')}"]
-    if record is None:
+    if unread is not None:
+        lines.append(f"python       cannot be read now: {printable(unread)}")
+    elif record is None:
         lines.append("python       not recorded: the session has not started, or had neither --sync nor --env")
     elif record.python is not None:
         lines.append(f"python       {printable(record.python)}, {printable(record.executable or '')}")

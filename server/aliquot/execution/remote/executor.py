@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
+from datetime import UTC, datetime
 from typing import Final
 
 from aliquot.execution.remote.agent_keys import AgentKeys, key_refusal
@@ -107,6 +108,9 @@ class RemoteExecutor:
         self._presence = Presence(timing, expected=())
         self._links: dict[AgentId, AgentLink] = {}
         self._connections: set[AgentLink] = set()
+        self._heard: dict[AgentId, float] = {}
+        """When agents that are not connected were last heard, seconds of the monotonic clock."""
+        self._began = time.monotonic()
         self._joined = asyncio.Event()
         self._is_closed = False
         self._messages: asyncio.Queue[tuple[AgentMessage, Acknowledge] | None] = asyncio.Queue()
@@ -212,13 +216,16 @@ class RemoteExecutor:
     async def follow_log(
         self, agent_id: AgentId, kernel_id: KernelId, *, offset: int
     ) -> AsyncGenerator[LogChunk, None]:
-        """See `AgentCore.follow_log`. Continues at the same byte if the agent reconnects before it is lost."""
+        """See `AgentCore.follow_log`. Continues at the same byte if the agent reconnects before it is lost. Output
+        that was not begun fails as soon as its agent is suspect."""
+        wait_s = self._timing.suspect_s
         while True:
-            link = await self._linked(agent_id)
+            link = await self._linked(agent_id, wait_s=wait_s)
             try:
                 async with aclosing(link.follow(kernel_id, offset=offset)) as chunks:
                     async for chunk in chunks:
                         yield chunk
+                        wait_s = self._timing.lost_s
                         offset = chunk.offset + len(chunk.data)
                 return
             except Unavailable:
@@ -228,17 +235,27 @@ class RemoteExecutor:
     def _link(self, agent_id: AgentId) -> AgentLink:
         link = self._links.get(agent_id)
         if link is None:
-            raise Unavailable(f"agent {agent_id} is not connected")
+            raise Unavailable(self._absence(agent_id))
         return link
 
-    async def _linked(self, agent_id: AgentId) -> AgentLink:
+    async def _linked(self, agent_id: AgentId, *, wait_s: float) -> AgentLink:
+        """The connection of an agent, which may be made within `wait_s` of the time when it was last heard."""
+        give_up = self._heard.get(agent_id, self._began) + wait_s
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._timing.lost_s):
+            async with asyncio.timeout(give_up - time.monotonic()):
                 while (link := self._links.get(agent_id)) is None or link.is_over:
                     if self._is_closed:  # the agents connect to another server, or to this one's next term
                         raise Unavailable(f"agent {agent_id} is no longer connected to this server")
                     await self._joined.wait()
         return self._link(agent_id)
+
+    def _absence(self, agent_id: AgentId) -> str:
+        heard = self._heard.get(agent_id)
+        ago_s = time.monotonic() - (self._began if heard is None else heard)
+        since = f"{datetime.fromtimestamp(self._now_us() / 1e6 - ago_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        if heard is None:
+            return f"agent {agent_id} has not connected since {since}, when this server began to lead"
+        return f"agent {agent_id} does not answer: it was last heard at {since}"
 
     async def _receive_hello(self, channel: Channel, agent_id: str) -> Hello:
         hello = await channel.receive()
@@ -291,6 +308,7 @@ class RemoteExecutor:
             self._presence.seen(link.agent_id, at=link.heard_at)
             if self._links.get(link.agent_id) is link:
                 del self._links[link.agent_id]
+                self._heard[link.agent_id] = link.heard_at
                 log.info("agent %s is no longer connected", link.agent_id)
                 if link.has_left:
                     self._presence.left(link.agent_id)
