@@ -8,7 +8,7 @@ from aliquot.execution.remote.codec import ProtocolError
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.agent_protocol import CloseStream, StreamCredit, StreamData, StreamMessage
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, STREAM_WINDOW_BYTES
-from aliquot_schema.errors import AliquotError
+from aliquot_schema.errors import AliquotError, Unavailable
 
 CREDIT_STEP_BYTES: Final = STREAM_WINDOW_BYTES // 4
 
@@ -27,6 +27,8 @@ class FlowStream:
         self._changed = asyncio.Event()
         self._failure: AliquotError | None = None
         self._is_over = False
+        self._is_ended = False
+        """Whether the other side said that nothing more follows."""
 
     def receive(self, message: StreamMessage) -> None:
         """Handle a message of the other side.
@@ -39,13 +41,15 @@ class FlowStream:
                 self._held += len(data)
                 if self._held > STREAM_WINDOW_BYTES:
                     raise ProtocolError("more of a stream arrived than its credit allows")
+                self._is_ended |= not data
                 self._pieces.put_nowait(data)
             case StreamCredit(credit=credit):
                 self._credit = min(self._credit + credit, STREAM_WINDOW_BYTES)
                 self._changed.set()
             case CloseStream():
                 self._is_over = True
-                self._pieces.put_nowait(b"")
+                if not self._is_ended:
+                    self._pieces.put_nowait(Unavailable("the connection was broken on the node"))
                 self._changed.set()
 
     def fail(self, error: AliquotError) -> None:
@@ -58,7 +62,7 @@ class FlowStream:
         """The next piece; empty at the end.
 
         Raises:
-            AliquotError: the connection has ended.
+            AliquotError: the connection has ended, or the other side closed the stream without its end.
         """
         piece = await self._pieces.get()
         if isinstance(piece, AliquotError):
@@ -101,7 +105,8 @@ class FlowStream:
 
 
 async def joined(one: ByteStream, other: ByteStream) -> None:
-    """Carry both directions between two streams until both have ended or one fails, then close both."""
+    """Carry both directions between two streams until both have ended or one is broken, then close both. A stream that
+    is closed before its end is broken for its other side, too."""
 
     async def carry(source: ByteStream, target: ByteStream) -> None:
         while data := await source.read():
@@ -112,6 +117,8 @@ async def joined(one: ByteStream, other: ByteStream) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(carry(one, other))
             tasks.create_task(carry(other, one))
+    except* Unavailable:
+        pass
     finally:
         await one.close()
         await other.close()
