@@ -39,6 +39,8 @@ TOO_LARGE: Final = 1009
 TRY_AGAIN: Final = 1012
 """Close code when the agent was lost; a terminal continues when the client connects again."""
 END: Final = "end"
+REASON_BYTES_MAX: Final = 100
+"""Of an error in the reason of a close message, which has 123 bytes."""
 READ_S: Final = 600.0
 """Longest time for which the session does not read what is sent to it. A client that leaves meanwhile is not seen."""
 PAUSE_S_MAX: Final = READ_S + 60.0
@@ -281,7 +283,10 @@ class Relay:
                 case TimeoutError():
                     return TRY_AGAIN, f"The session has read nothing for {READ_S:g} s; connect again"
                 case Unavailable():
-                    return TRY_AGAIN, "The agent was lost; connect again"
+                    return (
+                        TRY_AGAIN,
+                        f"{error.message.encode()[:REASON_BYTES_MAX].decode(errors='ignore')}; connect again",
+                    )
                 case AliquotError():
                     return REFUSED, error.code
                 case _:

@@ -65,8 +65,9 @@ class _PortStream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteError(error.message) from None
 
     async def aclose(self) -> None:
-        with suppress(AliquotError):
-            await self._stream.close()
+        for work in (self._stream.end, self._stream.close):  # without its end, the app's connection would be reset
+            with suppress(AliquotError):
+                await work()
 
     def get_extra_info(self, info: str) -> Any:
         return {"is_readable": False}.get(info)
@@ -106,8 +107,7 @@ class HttpExchange:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            with suppress(AliquotError):
-                await stream.close()
+            await _PortStream(stream, pace).aclose()
 
     async def _carry(self, stream: ByteStream, pace: DataRateLimit) -> None:
         headers = to_app(self._scope, self._host, self._scope["scheme"], token=self._token, jar=self._jar)
@@ -300,8 +300,7 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
         await asyncio.gather(*tasks, return_exceptions=True)
         writer.close()
         near.close()
-        with suppress(AliquotError):
-            await stream.close()
+        await _PortStream(stream, pace).aclose()
 
 
 async def _close(app: ClientConnection, code: int = 1000) -> None:

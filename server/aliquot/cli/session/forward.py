@@ -1,8 +1,9 @@
 """`aliquot session forward`: makes a TCP port of a running session a port of this machine's loopback interface."""
 
 import asyncio
+import socket
+import struct
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from typer import Argument, Option
@@ -109,24 +110,40 @@ async def _carry(
             await stream.close()
     except (ClientFailure, AliquotError) as error:
         print(f"aliquot: {failure_text(error)}", file=sys.stderr, flush=True)
+        _reset(writer)
     except OSError:
-        pass  # the local program closed its connection
+        pass  # the local program broke its connection; the session's is broken too, as its end was not sent
     finally:
         writer.close()
 
 
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST, so that the local program does not take what it has received for all."""
+    if not writer.is_closing():
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+
 async def _join(stream: "SessionStream", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Carry both directions until the session has ended its own. Raises what breaks either."""
+
     async def up() -> None:
-        with suppress(OSError):
-            while data := await reader.read(FRAME_BYTES_MAX):
-                await stream.write(data)
+        while data := await reader.read(FRAME_BYTES_MAX):
+            await stream.write(data)
         await stream.end()
 
-    sending = asyncio.create_task(up())
-    try:
+    async def down() -> None:
         while data := await stream.read():
             writer.write(data)
             await writer.drain()
+
+    sending, receiving = asyncio.create_task(up()), asyncio.create_task(down())
+    try:
+        await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+        if not receiving.done():
+            sending.result()
+        await receiving
     finally:
         sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        receiving.cancel()
+        await asyncio.gather(sending, receiving, return_exceptions=True)

@@ -7,6 +7,8 @@ the host.
 import asyncio
 import json
 import os
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -37,16 +39,31 @@ _LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: 
 class SocketStream:
     """A stream over a socket of this host."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_port: bool = False) -> None:
+        """
+        Args:
+            is_port: whether what arrives before a broken connection must not look complete.
+        """
         self._reader = reader
         self._writer = writer
+        self._is_port = is_port
+        self._is_ended = False
+        """Whether a side said that nothing more follows."""
 
     async def read(self) -> bytes:
-        """The next piece; empty at the end."""
+        """The next piece; empty at the end.
+
+        Raises:
+            Unavailable: the session broke the connection to its port.
+        """
         try:
-            return await self._reader.read(FRAME_BYTES_MAX)
-        except OSError:
-            return b""
+            data = await self._reader.read(FRAME_BYTES_MAX)
+        except OSError as error:
+            if self._is_port:
+                raise Unavailable(f"the session broke the connection: {error.strerror}") from None
+            data = b""
+        self._is_ended |= not data
+        return data
 
     async def write(self, data: bytes) -> None:
         """Send a piece; waits while the other side does not read. Data for a closed socket is dropped."""
@@ -56,14 +73,25 @@ class SocketStream:
 
     async def end(self) -> None:
         """Nothing more will be sent."""
+        self._is_ended = True
         with suppress(OSError):
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Close both directions."""
+        """Close both directions; a port is reset before the end of either."""
+        if self._is_port and not self._is_ended:
+            reset(self._writer)
+            return
         self._writer.close()
         if self._writer.transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(CLOSE_S, self._writer.transport.abort)
+
+
+def reset(writer: asyncio.StreamWriter) -> None:
+    """Close a TCP connection with RST, so that its other side does not take what it has received for all."""
+    if not writer.is_closing():
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
 
 
 async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: str) -> SocketStream:
@@ -82,7 +110,7 @@ async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: st
         text = f"no process of the session listens on port {target.port} of 127.0.0.1 or ::1"
         raise NotFound(text, kind="port", id=str(target.port))
     try:
-        return SocketStream(*await asyncio.open_connection(address, target.port))
+        return SocketStream(*await asyncio.open_connection(address, target.port), is_port=True)
     except OSError as error:
         raise Unavailable(f"port {target.port} cannot be connected: {error}") from None
 
