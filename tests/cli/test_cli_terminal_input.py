@@ -1,13 +1,16 @@
 """Input sent by a terminal client to an agent that counts the input of all viewers together."""
 
 import asyncio
+import struct
 from typing import Any
 
 import pytest
 
+from aliquot.cli.session import terminal
 from aliquot.cli.session.terminal import TerminalClient
 from aliquot.client.config import Place
 from aliquot.client.errors import Refused
+from aliquot.client.streams import SessionStream
 from aliquot_schema.cluster.streams import FRAME_HEAD
 
 pytestmark = pytest.mark.anyio
@@ -67,3 +70,26 @@ async def test_a_failure_of_an_open_terminal_is_raised_as_it_is(failure: Excepti
     client._open, client._read_input = opened, no_input
     with pytest.raises(type(failure)):
         await client.run()
+
+
+async def test_a_window_that_changes_while_the_connection_is_made_gets_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client: Any = TerminalClient(
+        Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=0, name="one", command=(), is_tty=True
+    )
+    frames: list[bytes] = []
+
+    class Sized(Sent):
+        async def write(self, data: bytes) -> None:
+            frames.append(data)
+
+    async def opened(_place: Place, _id: str, _asked: object) -> Sized:
+        monkeypatch.setattr(terminal, "_size", lambda: (41, 111))
+        return Sized()
+
+    monkeypatch.setattr(terminal, "_size", lambda: (30, 100))
+    monkeypatch.setattr(SessionStream, "open", opened)
+    async with asyncio.TaskGroup() as client._tasks:
+        await client._attached(await client._open(), ATTACHED)
+    assert frames == [FRAME_HEAD.pack(b"r", 4) + struct.pack(">HH", 41, 111)]

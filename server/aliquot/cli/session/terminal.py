@@ -71,6 +71,8 @@ class TerminalClient:
         self._has_left = False
         self._room = asyncio.Event()
         self._stream: SessionStream | None = None
+        self._opened_size = (24, 80)
+        """Rows and columns that were sent with the opening of the connection."""
         self._escape = _Escape()
         self._tasks: asyncio.TaskGroup
 
@@ -115,7 +117,7 @@ class TerminalClient:
     async def _open(self) -> "SessionStream":
         from aliquot.client.streams import SessionStream
 
-        rows, columns = _size() if self._is_tty else (24, 80)
+        rows, columns = self._opened_size = _size() if self._is_tty else (24, 80)
         terminal: dict[str, Any] = {
             "name": self._name,
             "viewer": self._viewer,
@@ -178,6 +180,8 @@ class TerminalClient:
         self._confirm(int(facts["input"]))
         self._sent = self._confirmed
         self._stream = stream
+        if self._is_tty and _size() != self._opened_size:  # the window changed while the connection was made
+            self._tasks.create_task(self._send_size())
         self._tasks.create_task(self._send_input())
 
     def _confirm(self, count: int) -> None:
@@ -223,11 +227,11 @@ class TerminalClient:
         if not self._is_tty:
             return lambda: None
 
-        def send_size() -> None:
-            self._tasks.create_task(self._send(frame(b"r", struct.pack(">HH", *_size()))))
-
-        loop.add_signal_handler(signal.SIGWINCH, send_size)
+        loop.add_signal_handler(signal.SIGWINCH, lambda: self._tasks.create_task(self._send_size()))
         return lambda: loop.remove_signal_handler(signal.SIGWINCH)
+
+    async def _send_size(self) -> None:
+        await self._send(frame(b"r", struct.pack(">HH", *_size())))
 
     async def _send(self, frame: bytes) -> None:
         """Send a frame; without a connection, input is sent after the next one is made."""
