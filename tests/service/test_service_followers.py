@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
+from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.requests import Caller, Role
@@ -185,3 +186,28 @@ async def test_concurrent_first_stops_of_the_orchestrator_at_two_servers_agree(d
         await follower.until(lambda: follower.cases.state.orchestration.is_stopped)
         assert leader.cases.state.orchestration == follower.cases.state.orchestration
         assert leader.cases.state.orchestration.version == 1
+
+
+async def test_a_follower_that_cannot_reach_the_database_says_so_and_refuses_changes(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with servers_on(database_url, [agent("a", devices=1)]) as servers:
+        cut = servers.all[1]
+
+        async def too_many() -> bool:
+            raise StoreUnavailable("sorry, too many clients already")
+
+        async def silent() -> bool:
+            raise StoreUnavailable("the database cannot be reached: TimeoutError") from TimeoutError()
+
+        monkeypatch.setattr(cut.duty._seat, "take", silent)
+        await cut.until(lambda: cut.duty.fault is not None)
+        with pytest.raises(StoreUnavailable, match="cannot be reached: TimeoutError; try again"):
+            await cut.submit()
+        monkeypatch.setattr(cut.duty._seat, "take", too_many)
+        await cut.until(lambda: cut.duty.fault is None)
+        await cut.until_state(await cut.submit(), SessionState.RUNNING)
+        monkeypatch.setattr(cut.duty._seat, "take", silent)
+        await cut.until(lambda: cut.duty.fault is not None)
+        monkeypatch.undo()
+        await cut.until(lambda: cut.duty.fault is None)

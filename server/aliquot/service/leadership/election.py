@@ -153,7 +153,7 @@ class LeaderElection:
     @property
     def fault(self) -> str | None:
         """A message that says why this server cannot serve; None when it can."""
-        return None if self._follower is None else self._follower.fault
+        return self._cases.journal.unreachable or (None if self._follower is None else self._follower.fault)
 
     @property
     def why_unled(self) -> str | None:
@@ -199,16 +199,19 @@ class LeaderElection:
                     await to_its_end(self._lead())
                 else:
                     await self._observe_leader()
+                    self._note_contact(None)
             except StoreUnavailable as error:
+                self._note_contact(error)
                 log.warning("no leader can be elected now: %s", error)
             raise_if_canceled()
             await self._cases.clock.sleep(TRY_S)
 
     async def _lead(self) -> None:
         """Lead from taking the lock until losing it."""
+        self._note_contact(None)
         try:
             async with asyncio.TaskGroup() as loops:
-                loops.create_task(self._seat.hold(), name="seat")
+                loops.create_task(self._hold(), name="seat")
                 loops.create_task(self._serve_term(), name="term")
         except* (LeadershipLost, NotLeader, StoreUnavailable) as ends:
             if self._news is None:
@@ -218,6 +221,20 @@ class LeaderElection:
             self._cases.journal.follow()
             await self._seat.leave()
             self._move(ServerRole.FOLLOWER, leader=None, epoch=self.standing.epoch, since_us=self.standing.since_us)
+
+    async def _hold(self) -> None:
+        try:
+            await self._seat.hold()
+        except LeadershipLost as lost:
+            self._note_contact(lost)  # first: the end of a term may wait for the database
+            raise
+
+    def _note_contact(self, failure: Exception | None) -> None:
+        """Refuse changes while the database cannot be reached. Other failures, like too many connections, do not
+        concern connections that are open."""
+        cause = None if failure is None else failure.__cause__
+        words = f"the database cannot be reached: {str(cause) or type(cause).__name__}; try again in a few seconds"
+        self._cases.journal.refuse_changes(words if isinstance(cause, OSError) else None)
 
     async def _serve_term(self) -> None:
         beginning = await self._store.begin_term()

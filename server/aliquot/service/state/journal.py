@@ -194,6 +194,8 @@ class Journal:
         """Commits in progress that grant leases."""
         self._in_flight: set[asyncio.Future[None]] = set()
         """All commits in progress."""
+        self.unreachable: str | None = None
+        """Why the database cannot be reached now: users' changes are refused at once. None = it can, or is unknown."""
         self.epoch = epoch or 0
         self.leads = epoch is not None and not is_shared
         self.subscriptions: list[Subscription] = []
@@ -234,6 +236,10 @@ class Journal:
         """Commit as a follower: only changes that users requested."""
         self.leads = False
 
+    def refuse_changes(self, reason: str | None) -> None:
+        """Refuse users' changes at once, while the database cannot be reached; None = accept them."""
+        self.unreachable = reason
+
     async def transact(
         self, change: Callable[[UnitOfWork], T], *, actor: str, request_id: RequestId | None = None
     ) -> T:
@@ -246,6 +252,8 @@ class Journal:
             Unavailable: still in conflict after `TRIES_MAX` attempts.
             Any error of `change`; nothing is written then.
         """
+        if self.unreachable is not None:
+            raise StoreUnavailable(self.unreachable)
         origin = Origin(actor=actor, request_id=request_id)
         try:
             return await self._retried(change, origin)

@@ -77,7 +77,7 @@ class PostgresLeadershipLock:
                 self._terminate()
                 raise LeadershipLost(
                     f"the connection that holds the leadership lock is lost: {str(error) or type(error).__name__}"
-                ) from None
+                ) from error
 
     async def leave(self) -> None:
         """See `LeadershipLock.leave`."""
