@@ -23,7 +23,7 @@ class Silent(BlockingClient):
     def __init__(self) -> None:
         pass
 
-    def session(self, id: str) -> Session:
+    def get_session(self, id: str) -> Session:
         return filled(Session, id=id, workspace=None, activates=None)
 
     def download(self, *_: Any, **_options: Any) -> int:
