@@ -75,8 +75,8 @@ def decide(
             return decide(state, rules, now_us=now_us, seed=seed)
 
         snapshot, extensions = decided_extensions(snapshot, policy, now_us=now_us, run=run)
-    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered()
-    ordered = with_lowered(snapshot, [row for row, _ in lowered])
+    lowered = Budgets(snapshot, prices=policy.prices, now_us=now_us).lowered() if policy.prices.rates else []
+    ordered = with_lowered(snapshot, [row for row, _ in lowered]) if lowered else snapshot
     plan = _decided(ordered, policy, now_us=now_us, seed=seed, cache=cache, explains=explains)
     if lowered:
         plan = _until_next_month(_naming_budgets(plan, lowered), now_us=now_us)
@@ -111,7 +111,7 @@ def _decided(snapshot: Snapshot, policy: Policy, *, now_us: int, seed: int, cach
     if cache.agent_index(snapshot.agents).has_temporary:
         temporary = TemporaryAgents(snapshot.agents, rows=cache.temporary_rows)
         queue = temporary.queue(queue, now_us=now_us)
-    bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us)
+    bookings, booking_decisions = decided_bookings(snapshot, now_us=now_us) if snapshot.bookings else ((), ())
     eligible = filter_eligible(snapshot, policy, queue=queue, now_us=now_us, cache=cache.feasibility, bookings=bookings)
     inputs, backlogs = order_inputs(snapshot, policy, queue=queue, ready=eligible.ready, now_us=now_us, cache=cache)
     order = in_order(order_named(policy.order), inputs)

@@ -230,8 +230,10 @@ class Submission:
     def _known(self, session: Session, wrap: ErrorWrapper) -> Session | None:
         key = session.idempotency_key
         known = None if key is None else self._state.by_key(session.owner, key)
+        if known is None:
+            return None
         with wrapping_errors(wrap, session):
-            return None if known is None else _same(known, session)
+            return _same(known, session)
 
     async def _load_key_holders(self, sessions: Sequence[Session]) -> None:
         """Load the sessions that took the keys first: new ones come by the event log, evicted ones from the store."""
