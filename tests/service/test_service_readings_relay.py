@@ -25,9 +25,9 @@ from aliquot.service.state.state import State
 from aliquot.service.use_cases import ServiceParts
 from aliquot.store.timeseries.history_store import HistoryDatabase, HistoryPlan, place_of
 from aliquot.store.timeseries.tiers import TierRetention
-from aliquot_schema.ids import AgentId, DeviceId, NodeId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, kernel_id
 from aliquot_schema.resources.devices import DeviceReading
-from aliquot_schema.resources.leases import HostUse
+from aliquot_schema.resources.leases import HostUse, Kernel
 from aliquot_schema.states import AgentState, SessionState
 from aliquot_schema.views.agents import DeviceView
 from aliquot_schema.views.live import DeviceUpdateView
@@ -40,6 +40,16 @@ from service_stage import StepClock
 pytestmark = pytest.mark.anyio
 
 A = AgentId("a")
+KERNEL = Kernel(
+    id=kernel_id(SessionId("ses_1"), attempt=1, rank=0),
+    version=1,
+    session_id=SessionId("ses_1"),
+    attempt=1,
+    rank=0,
+    agent_id=A,
+    epoch=1,
+    granted_us=0,
+)
 
 
 def measured(fake: FakeAgent, utilization_pct: float) -> tuple[DeviceReading, ...]:
@@ -210,16 +220,20 @@ def sheet_in(state: State, fake: FakeAgent, utilization_pct: float) -> ReadingsS
 async def test_readings_that_are_not_confirmed_expire(known: State, fake: FakeAgent) -> None:
     clock, relay = StepClock(), OneSheet()
     hearing = ReadingsReceiver(state=known, relay=relay, clock=clock, leads=lambda: False)
-    await relay.put(sheet_in(known, fake, 10.0), epoch=1, number=1)
+    use = HostUse(cpu_ms=5, memory_bytes=7)
+    sheet = replace(sheet_in(known, fake, 10.0), host_uses={KERNEL.id: use})
+    await relay.put(sheet, epoch=1, number=1)
     await hearing.run_once()
     assert [reading.utilization_pct for reading in known.readings.values()] == [10.0]
     assert known.foreign_usage.blocked == {"n": {"gpu-1": 1000}}
+    assert known.host_uses.of(KERNEL) == use
     assert relay.told is not None
     relay.told = replace(relay.told, age_s=STALE_S + 1)
     await hearing.run_once()
-    assert (known.readings, known.foreign_usage.blocked) == ({}, {})
+    assert (known.readings, known.foreign_usage.blocked, known.host_uses.of(KERNEL)) == ({}, {}, None)
     relay.told = replace(relay.told, age_s=1.0)
     await hearing.run_once()
+    assert known.host_uses.of(KERNEL) == use
     assert len(known.readings) == len(known.foreign_usage.blocked) == 1
 
 

@@ -207,6 +207,7 @@ class ReadingsReceiver:
         if self._known is not None and not self._leads():
             self._state.readings.drop()
             self._state.foreign_usage.set({})
+            self._state.host_uses.replace({})
 
     def _reset(self, agent_id: AgentId | None) -> None:
         """Start over when a term begins or ends, which clears all readings of the state (`agent_id` is None then)."""
