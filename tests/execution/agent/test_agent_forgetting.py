@@ -158,6 +158,23 @@ async def test_old_results_are_deleted_with_the_last_kernel_of_their_session(age
         await again.close()
 
 
+async def test_results_of_a_session_that_runs_again_while_others_are_searched_are_kept(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = shell('echo model > "$RESULT_DIR/model"')
+    await harness.run(asked)
+    folder, model = AgentFolder(harness.config.folder), result_of(harness, asked.kernel_id)
+    away = folder.kernel(asked.kernel_id).path.rename(folder.path / "away")
+
+    def search(_folder: Path, _oldest: float) -> bool:
+        away.rename(folder.kernel(asked.kernel_id).path)
+        return False
+
+    monkeypatch.setattr(retention, "_is_younger", search)
+    OldResults(folder, kept_s=0).sweep()
+    assert model.exists()
+
+
 @pytest.mark.parametrize("restarts", [1, 2])
 async def test_a_clock_that_is_400_days_ahead_deletes_nothing_for_a_day(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, restarts: int

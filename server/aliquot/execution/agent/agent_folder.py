@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import msgspec
@@ -227,6 +228,8 @@ class AgentFolder:
         self._epoch = path / "epoch.json"
         self._devices = path / "devices.json"
         self._lock: int | None = None
+        self._sessions_lock = Lock()
+        """Held while the folder of a session is opened for a kernel or moved away."""
 
     def open(self) -> None:
         """Create the folder if it is missing, and lock it.
@@ -275,7 +278,8 @@ class AgentFolder:
     def session(self, session_id: SessionId, *, user: JobUser) -> Path:
         """The folder shared by all attempts of a session; created if it is missing."""
         path = self.sessions / session_id
-        path.mkdir(exist_ok=True)
+        with self._sessions_lock:
+            path.mkdir(exist_ok=True)
         path.chmod(0o711)  # independent of the umask
         for part in (path / "checkpoint", path / "result"):
             try:
@@ -288,11 +292,18 @@ class AgentFolder:
 
     def delete(self, kernel_id: KernelId) -> bool:
         """Delete a kernel's folder, if it exists; False if the disk does not allow that now. Links are not followed."""
-        return self._delete(self.kernel(kernel_id).path)
+        return _deleted(self._moved_away(self.kernel(kernel_id).path))
 
     def delete_session(self, session_id: SessionId) -> bool:
-        """Delete a session's shared folder. As `delete`."""
-        return self._delete(self.sessions / session_id)
+        """Delete a session's shared folder, if no kernel of it is on disk. As `delete`.
+
+        A kernel is on disk before it opens this folder, so none loses a folder that it has opened.
+        """
+        with self._sessions_lock:
+            if any(kernel_parts(known.kernel_id)[0] == session_id for known in self.known_kernels()):
+                return False
+            trash = self._moved_away(self.sessions / session_id)
+        return _deleted(trash)
 
     def read_epoch(self) -> int:
         """The highest leader epoch seen; 0 = none yet."""
@@ -316,17 +327,23 @@ class AgentFolder:
         """Store the agent's devices durably: the only description of held devices that leave the configuration."""
         replace_file(self._devices, {"format": FORMAT, "devices": msgspec.to_builtins(list(devices))})
 
-    def _delete(self, path: Path) -> bool:
+    def _moved_away(self, path: Path) -> Path | None:
+        """Where a folder is deleted, which need not exist; None if the disk does not allow to move it there now."""
         trash = self.drafts / f"{path.name}.{os.urandom(8).hex()}"
         try:
             path.rename(trash)
         except FileNotFoundError:
-            return True
+            return trash
         except OSError as error:
             _log.warning("%s cannot be deleted yet: %s", path, error)
-            return False
+            return None
+        return trash
+
+
+def _deleted(trash: Path | None) -> bool:
+    if trash is not None:
         shutil.rmtree(trash, ignore_errors=True)  # the rest is deleted at the next start
-        return True
+    return trash is not None
 
 
 def is_taken(path: Path) -> bool:
