@@ -1,6 +1,6 @@
 """Time steps, their usage, samples of devices and of the queue."""
 
-from math import isnan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import service_stage
 from aliquot.service.history.grids import STEPS_S, Curves, Grid, covering, fitting
 from aliquot.service.history.history import grid_of, held_span, span_of, usage_grid_of, while_held
-from aliquot.service.history.measures import QueueSample
+from aliquot.service.history.measures import DEVICE_MEASURES, QueueSample
 from aliquot.service.history.ports import HeldAmount
 from aliquot.service.history.sampling import DeviceSampler, QueueSampling
 from aliquot.service.history.series_views import points
@@ -42,11 +42,17 @@ def held(owner: str, since: float, until: float, *, device: str = "d", milli: in
 
 
 def summed(
-    *some: HeldAmount, loads: dict[str, Any] | None = None
+    *some: HeldAmount, loads: dict[str, Any] | None = None, milli: float | list[float] = nan
 ) -> dict[str | None, tuple[list[float], list[float | None]]]:
+    """`milli` is what was held at the readings of `loads`; NaN = unknown."""
     sums = UsageSums(GRID, key=lambda one: one.owner, share=lambda one: one.amount / 1000)
     sums.add(some)
-    sums.add_load("a", fine=covering(T0, GRID.end_us, step_s=1800), loads=loads or {})
+    curves = {}
+    for device, load in (loads or {}).items():
+        numbers = np.full((len(DEVICE_MEASURES), 8), nan)
+        numbers[[0, 4]] = load, np.full(8, milli)
+        curves[device] = Curves(mean=numbers, maximum=numbers)
+    sums.add_load("a", fine=covering(T0, GRID.end_us, step_s=1800), curves=curves)
     return {one.name: (list(one.gpu_hours), list(one.utilization)) for one in sums.series()}
 
 
@@ -95,6 +101,21 @@ def test_utilization_is_averaged_over_the_time_devices_were_held() -> None:
     assert found["bob"][1] == [None, None, None, 20.0]
 
 
+def test_idle_readings_before_and_after_a_device_was_held_do_not_count_as_its_use() -> None:
+    """A step is as long as half an hour, and sessions are as short as a minute."""
+    load = {"d": np.array([45.0, 0.0, 30.0, 20.0, 0.0, 99.5, 80.0, 80.0])}
+    milli = [500.0, 0.0, 500.0, 500.0, 25.0, 600.0, 500.0, 500.0]
+    some = (
+        *(held("ann", 0, 0.25), held("ann", 0.6, 0.601)),
+        *(held("ann", 1, 2, milli=250), held("bob", 1, 2, milli=250)),
+        *(held("ann", 2, 2.0125), held("ann", 2.5, 2.8)),
+        *(held("ann", 3, 3.25, milli=750), held("bob", 3.25, 3.5), held("bob", 3.5, 4)),
+    )
+    found = summed(*some, loads=load, milli=milli)
+    assert found["ann"][1] == [90.0, 25.0, 100.0, 100.0]
+    assert found["bob"][1][1] == 25.0
+
+
 def test_users_with_little_use_are_summed_in_one_series() -> None:
     found = summed(*(held(f"u{number:04d}", 0, 1, milli=1000 - number) for number in range(NAMED_MAX + 3)))
     assert len(found) == NAMED_MAX + 1
@@ -105,9 +126,22 @@ def test_users_with_little_use_are_summed_in_one_series() -> None:
 def test_a_session_sees_readings_of_its_devices_only_while_it_held_them() -> None:
     mine = [held("ann", 1, 1.5, device="d"), held("ann", 3, 4, device="d"), held("ann", 1, 4, device="e")]
     numbers = np.ones((5, 4))
-    found = while_held({"d": Curves(mean=numbers, maximum=numbers)}, mine, grid=GRID)
+    found = while_held({"d": Curves(mean=numbers, maximum=numbers)}, mine, grid=GRID, now_us=GRID.end_us)
     assert points(found["d"].mean[0]) == (None, 1.0, None, 1.0)
     assert held_span(mine, now_us=0) == (T0 + HOUR, T0 + 4 * HOUR)
+
+
+def test_a_short_session_does_not_see_the_rest_of_a_long_step() -> None:
+    numbers = np.ones((5, 4))
+    curves = {"d": Curves(mean=numbers, maximum=numbers)}
+    mine = [held("ann", 0.9, 2), held("ann", 2.1, 2.2), held("ann", 3, 3.1)]
+    after, meanwhile = (
+        points(while_held(curves, mine, grid=GRID, now_us=T0 + int(now * HOUR))["d"].mean[0]) for now in (9, 3.1)
+    )
+    assert after == (None, 1.0, None, None)
+    assert meanwhile == (None, 1.0, None, 1.0)
+    minutes = Grid(start_us=T0, step_us=60 * SECOND, points=4)
+    assert points(while_held(curves, [held("ann", 0, 0.001)], grid=minutes, now_us=T0 + HOUR)["d"].mean[0])[0] == 1.0
 
 
 def test_gpus_of_several_agents_count_once_and_outdated_samples_do_not_count() -> None:

@@ -25,7 +25,7 @@ MINUTE = 60_000_000
 
 
 class Steady:
-    """A store with a device always half used, at any given resolution."""
+    """A store with a device always held and half used, at any given resolution."""
 
     def __init__(self, least_s: float) -> None:
         self._least_s = least_s
@@ -37,6 +37,7 @@ class Steady:
     async def gathered(self, kind: object, name: str, grid: Grid, **_: object) -> dict[str, Curves]:
         self.asked.append(grid)
         numbers = np.full((len(DEVICE_MEASURES), grid.points), 50.0)
+        numbers[-1] = 1000.0  # held
         return {"d": Curves(mean=numbers, maximum=numbers)}
 
 

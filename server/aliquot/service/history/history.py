@@ -59,6 +59,7 @@ USAGE_SPAN_US: Final = 30 * 86_400 * SECOND_US
 SPAN_US_MAX: Final = 20 * 365 * 86_400 * SECOND_US
 MINUTE_S: Final = 60
 STATS_POINTS: Final = 300
+HELD_PART_MIN: Final = 0.5
 
 UNWRITTEN_S_MAX: Final = 320
 """Age up to which measurements may be only in the memory of the leader: a window of five minutes, and the time to
@@ -152,15 +153,22 @@ def held_span(held: Sequence[HeldAmount], *, now_us: int) -> tuple[int, int]:
     return since_us, max(since_us + SECOND_US, *(one.ended_us for one in held))
 
 
-def while_held(curves: Mapping[str, Curves], held: Sequence[HeldAmount], *, grid: Grid) -> dict[str, Curves]:
-    """Measurements of the steps in which the device was held, at least for a part of the step."""
+def while_held(
+    curves: Mapping[str, Curves], held: Sequence[HeldAmount], *, grid: Grid, now_us: int
+) -> dict[str, Curves]:
+    """Measurements of the steps in which the device was held. Steps above a minute, in which it was held for less than
+    half of the time until now, are left out: they tell more about others, or about an idle device."""
     found: dict[str, Curves] = {}
+    starts = grid.start_us + np.arange(grid.points) * grid.step_us
+    part_min = HELD_PART_MIN if grid.step_us > MINUTE_S * SECOND_US else 0.0
+    wanted_us = np.minimum(grid.step_us, now_us - starts) * part_min
     for device_id, curve in curves.items():
-        outside = np.ones(grid.points, np.bool_)
+        held_us = np.zeros(grid.points)
         for one in held:
             if one.device_id == device_id:
-                first, overlaps = overlap(grid, one)
-                outside[first : first + len(overlaps)] = False
+                first, overlaps = overlap(grid, one.from_us, one.ended_us)
+                held_us[first : first + len(overlaps)] += overlaps
+        outside = (held_us == 0) | (held_us < wanted_us)
         found[device_id] = Curves(
             mean=np.where(outside, np.nan, curve.mean), maximum=np.where(outside, np.nan, curve.maximum)
         )
@@ -249,7 +257,7 @@ class History:
         held = await self._record().of_session(SessionId(session_id), now_us)
         grid = self._grid_of(held_span(held, now_us=now_us), points=points)
         series: list[HistorySeriesView] = []
-        for agent_id, curves in (await self._measured(held, grid)).items():
+        for agent_id, curves in (await self._measured(held, grid, now_us=now_us)).items():
             series += await asyncio.to_thread(_series_list, agent_id, curves)
         return history_view(grid, series, warning=self._missing(grid))
 
@@ -296,7 +304,7 @@ class History:
     ) -> tuple[Grid, dict[tuple[AgentId, DeviceId], Curves]]:
         grid = self._grid_of(held_span(held, now_us=now_us), points=STATS_POINTS)
         found: dict[tuple[AgentId, DeviceId], Curves] = {}
-        for agent_id, curves in (await self._measured(held, grid)).items():
+        for agent_id, curves in (await self._measured(held, grid, now_us=now_us)).items():
             found |= {(agent_id, DeviceId(device_id)): curve for device_id, curve in curves.items()}
         return grid, found
 
@@ -319,14 +327,16 @@ class History:
             raise Forbidden(f"{whose}; only members of its project may read its history{hint}")
         return session
 
-    async def _measured(self, held: Sequence[HeldAmount], grid: Grid) -> dict[AgentId, dict[str, Curves]]:
+    async def _measured(
+        self, held: Sequence[HeldAmount], grid: Grid, *, now_us: int
+    ) -> dict[AgentId, dict[str, Curves]]:
         """Measurements of devices while they were held, by agent and device."""
         found: dict[AgentId, dict[str, Curves]] = {}
         for agent_id in dict.fromkeys(one.agent_id for one in held):
             own = [one for one in held if one.agent_id == agent_id]
             wanted = frozenset(one.device_id for one in own)
             curves = await self._stored().gathered(MeasureKind.DEVICES, agent_id, grid, devices=wanted)
-            found[agent_id] = while_held(curves, own, grid=grid)
+            found[agent_id] = while_held(curves, own, grid=grid, now_us=now_us)
         return found
 
     def _part(self, held: HeldAmount) -> HeldPart:

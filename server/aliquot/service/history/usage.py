@@ -5,7 +5,7 @@ Also the number of held and idle GPUs of the whole cluster, from the newest samp
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Final
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from aliquot.service.history.grids import SECOND_US, Floats, Grid, covering
+from aliquot.service.history.grids import SECOND_US, Curves, Floats, Grid, covering
 from aliquot.service.history.measures import DeviceSample, MeasureKind, index_of
 from aliquot.service.history.ports import HeldAmount, HistoryStore
 from aliquot.service.history.series_views import points
@@ -43,6 +43,9 @@ _UTILIZATION: Final = index_of(MeasureKind.DEVICES, "utilization")
 OLD_US: Final = 60_000_000
 """Agents without a sample for this long are not counted."""
 _HELD: Final = index_of(MeasureKind.DEVICES, "held")
+HELD_PART_MIN: Final = 0.05
+"""A step in which a device was held for a smaller part of its readings says nothing about its use while held: means are
+stored in half percents."""
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class UsageSums:
     def add(self, page: Iterable[HeldAmount]) -> None:
         """Add holdings."""
         for held in page:
-            first, overlaps = overlap(self.grid, held)
+            first, overlaps = overlap(self.grid, held.from_us, held.ended_us)
             if not len(overlaps):
                 continue
             hours = self._sum(held).hours
@@ -87,21 +90,44 @@ class UsageSums:
         """Agents whose devices were held; None: too many holdings to read the utilization of each."""
         return None if self._by_agent is None else sorted(self._by_agent)
 
-    def add_load(self, agent_id: str, *, fine: Grid, loads: dict[str, Floats]) -> None:
+    def add_load(self, agent_id: str, *, fine: Grid, curves: Mapping[str, Curves]) -> None:
         """Add the utilization of an agent's devices; `fine` divides the steps of the grid."""
         places = (fine.start_us + np.arange(fine.points) * fine.step_us - self.grid.start_us) // self.grid.step_us
+        by_device: dict[str, list[HeldAmount]] = defaultdict(list)
         for held in (self._by_agent or {}).get(agent_id, ()):
-            load = loads.get(held.device_id)
-            if load is None:
+            by_device[held.device_id].append(held)
+        for device_id, holdings in by_device.items():
+            if device_id not in curves:
                 continue
-            first, overlaps = overlap(fine, held)
-            part = load[first : first + len(overlaps)]
-            seen = ~np.isnan(part)
-            weights = overlaps[seen] * self._share(held)
-            found, at = self._sum(held), places[first : first + len(overlaps)][seen]
-            inside = (at >= 0) & (at < self.grid.points)
-            np.add.at(found.load, at[inside], weights[inside] * part[seen][inside])
-            np.add.at(found.weight, at[inside], weights[inside])
+            load = self._load_while_held(curves[device_id], holdings, fine=fine)
+            for held in holdings:
+                first, overlaps = overlap(fine, held.from_us, held.ended_us)
+                part = load[first : first + len(overlaps)]
+                seen = ~np.isnan(part)
+                weights = overlaps[seen] * self._share(held)
+                found, at = self._sum(held), places[first : first + len(overlaps)][seen]
+                inside = (at >= 0) & (at < self.grid.points)
+                np.add.at(found.load, at[inside], weights[inside] * part[seen][inside])
+                np.add.at(found.weight, at[inside], weights[inside])
+
+    def _load_while_held(self, curves: Curves, holdings: Sequence[HeldAmount], *, fine: Grid) -> Floats:
+        """[fine.points] utilization of a device while it was held: idle readings before and after do not count.
+
+        The part of the readings at which it was held follows from the mean amount held at all readings and the mean
+        amount held at a time.
+        """
+        amount, covered, until_us = np.zeros(fine.points), np.zeros(fine.points), 0
+        for held in sorted(holdings, key=lambda one: one.from_us):
+            first, overlaps = overlap(fine, held.from_us, held.ended_us)
+            amount[first : first + len(overlaps)] += overlaps * self._share(held)
+            first, overlaps = overlap(fine, max(held.from_us, until_us), held.ended_us)
+            covered[first : first + len(overlaps)] += overlaps
+            until_us = max(until_us, held.ended_us)
+        load: Floats = curves.mean[_UTILIZATION]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            part = np.minimum(curves.mean[_HELD] / MILLI * covered / amount, 1.0)
+            part = np.where(np.isnan(part), 1.0, part)
+            return np.where(part < HELD_PART_MIN, np.nan, np.minimum(load / part, 100.0))
 
     def series(self) -> tuple[UsageSeriesView, ...]:
         """Series in descending order of GPU-hours."""
@@ -117,10 +143,9 @@ class UsageSums:
         return self._sums[key]
 
 
-def overlap(grid: Grid, held: HeldAmount) -> tuple[int, Floats]:
-    """(first, durations): the first step in which something is held, and microseconds held per step from there."""
-    since_us = max(held.from_us, grid.start_us)
-    until_us = min(held.ended_us, grid.end_us)
+def overlap(grid: Grid, since_us: int, until_us: int) -> tuple[int, Floats]:
+    """(first, durations): the first step that a time reaches into, and its microseconds per step from there."""
+    since_us, until_us = max(since_us, grid.start_us), min(until_us, grid.end_us)
     if since_us >= until_us:
         return 0, np.zeros(0)
     first = (since_us - grid.start_us) // grid.step_us
@@ -151,9 +176,8 @@ async def add_utilization(sums: UsageSums, *, store: HistoryStore) -> str | None
         return HOURS_ONLY if agents else None
     for agent_id in agents:
         for fine in _parts(sums.grid, step_s=step_s):
-            found = await store.gathered(MeasureKind.DEVICES, agent_id, fine)
-            loads = {device: curves.mean[_UTILIZATION] for device, curves in found.items()}
-            await asyncio.to_thread(sums.add_load, agent_id, fine=fine, loads=loads)
+            curves = await store.gathered(MeasureKind.DEVICES, agent_id, fine)
+            await asyncio.to_thread(sums.add_load, agent_id, fine=fine, curves=curves)
     return None
 
 
