@@ -1,16 +1,21 @@
 """Holdings read for history: by time in pages, and by session."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import Connection, event
 
 from aliquot.service.history.ports import HeldAmount
 from aliquot.service.ports import Batch, RowWrite
+from aliquot.store.audit import holdings
 from aliquot.store.store import DatabaseStore
 from aliquot.store.timeseries import held_gpus as reading
 from aliquot.store.timeseries.held_gpus import DatabaseHoldings
-from aliquot_schema.ids import ProjectId
+from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.resources.leases import EndEvidence, Lease
-from aliquot_schema.sessions import Session
+from aliquot_schema.sessions import PreemptionCause, PreemptionReceipt, Session
+from store_places import Place
 from store_records import kernel, lease, session
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +66,27 @@ async def test_a_lease_released_during_the_read_is_counted_once(store: DatabaseS
     assert [(one.from_us, one.ended_us) for page in [first, *[page async for page in pages]] for one in page] == [
         (10, 100)
     ]
+
+
+async def test_a_preemption_is_recorded_without_a_read_of_all_holdings(sqlite_place: Place) -> None:
+    database, asked = sqlite_place.database(), list[tuple[str, Any]]()
+    await database.open()
+
+    def plans(connection: Connection) -> list[str]:
+        event.listen(
+            connection, "before_cursor_execute", lambda _c, _cursor, sql, values, *_: asked.append((sql, values))
+        )
+        with connection.begin():
+            holdings._project_preemption(connection, preempted, pass_number=7)
+        explained = (connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values) for sql, values in asked[:1])
+        return [row.detail for rows in explained for row in rows]
+
+    receipt = PreemptionReceipt(
+        cause=PreemptionCause.PRIORITY, by_session=None, by_user=UserId("ann"), at_us=5, until_us=9
+    )
+    preempted = session(preemption=receipt)
+    assert [plan.split(" USING")[0] for plan in await database.write(plans)] == ["SEARCH holdings"]
+    await database.close()
 
 
 async def test_all_holdings_of_a_session_are_found(store: DatabaseStore) -> None:

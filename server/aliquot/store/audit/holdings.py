@@ -233,13 +233,14 @@ def _project(connection: Connection, rows: Sequence[Any]) -> None:
 
 
 def _project_preemption(connection: Connection, session: Session, *, pass_number: int | None) -> None:
-    """Record a preemption. Lease ids of an attempt start with `<session>.<attempt>.`."""
+    """Record a preemption. Lease ids of an attempt start with `<session>.<attempt>.`; `/` follows `.`. A range uses the
+    primary key, where LIKE would read the whole table."""
     receipt = session.preemption
     assert receipt is not None, f"{session.id} is preempted without a receipt"
-    of_attempt = HOLDINGS.c.lease_id.startswith(f"{session.id}.{session.attempt}.", autoescape=True)
+    attempt = f"{session.id}.{session.attempt}"
     connection.execute(
         update(HOLDINGS)
-        .where(of_attempt)
+        .where(HOLDINGS.c.lease_id > f"{attempt}.", HOLDINGS.c.lease_id < f"{attempt}/")
         .values(
             preempted_us=receipt.at_us,
             preempted_by=receipt.by_session or receipt.cause.value,
