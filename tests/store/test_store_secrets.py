@@ -1,6 +1,7 @@
 """Secrets at rest: encrypted in both databases, bound to their rows and the key file, and rotated."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Collection
 from functools import partial
@@ -98,6 +99,19 @@ async def test_secrets_sealed_with_the_key_of_another_server_give_a_clear_error(
         await other.values(ANNA, ["token"])
     assert not (tmp_path / "second").exists()
     await store.close()
+
+
+def test_a_full_disk_leaves_no_copy_of_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = SecretKeys(tmp_path / "keys")
+    keys.seal(b"value", owner=ANNA, name="token")
+
+    def fsync(_file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(Unavailable, match="cannot be written: No space left"):
+        keys.begin_rotation()
+    assert list(tmp_path.iterdir()) == [keys.path]
 
 
 async def test_rotation_leaves_one_key_that_opens_everything(place: Place, tmp_path: Path) -> None:

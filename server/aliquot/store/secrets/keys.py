@@ -8,8 +8,8 @@ import base64
 import binascii
 import hashlib
 import os
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -123,29 +123,31 @@ class SecretKeys:
 
     def _make(self) -> None:
         """Create the file with one key, atomically. If another process creates it first, that file is used."""
-        draft = self._draft([os.urandom(KEY_BYTES)])
-        try:
-            with suppress(FileExistsError):
-                os.link(draft, self.path)
-        finally:
-            draft.unlink()
+        with self._draft([os.urandom(KEY_BYTES)]) as draft, suppress(FileExistsError):
+            os.link(draft, self.path)
         self._flush()
 
     def _write(self, keys: Sequence[bytes]) -> None:
         try:
-            self._draft(keys).replace(self.path)
+            with self._draft(keys) as draft:
+                draft.replace(self.path)
             self._flush()
         except OSError as error:
             raise Unavailable(f"the key file of secrets {self.path} cannot be written: {error.strerror}") from None
 
-    def _draft(self, keys: Sequence[bytes]) -> Path:
+    @contextmanager
+    def _draft(self, keys: Sequence[bytes]) -> Iterator[Path]:
+        """A durable file with the keys, which is removed unless it was renamed."""
         draft = self.path.with_name(f".{self.path.name}.{os.urandom(8).hex()}")
         file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(file, "wb") as stream:
-            stream.write(b"".join(base64.b64encode(key) + b"\n" for key in keys))
-            stream.flush()
-            os.fsync(file)
-        return draft
+        try:
+            with os.fdopen(file, "wb") as stream:
+                stream.write(b"".join(base64.b64encode(key) + b"\n" for key in keys))
+                stream.flush()
+                os.fsync(file)
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
 
     def _flush(self) -> None:
         folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
