@@ -88,9 +88,9 @@ class HistoryPlan(Struct, frozen=True, kw_only=True):
     """Time between two readings of a device."""
     now_us: Callable[[], int]
     wall_us: Callable[[], int]
+    """Wall clock for retention, microseconds UTC."""
     correct_clock: Callable[[int], None] = lambda _at_us: None
     """Continues `now_us` from another time."""
-    """Wall clock for retention, microseconds UTC."""
 
 
 class HistoryDatabase:
