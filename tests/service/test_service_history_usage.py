@@ -64,6 +64,7 @@ def held_all(grid: Grid) -> UsageSums:
         (HOUR, 24, 2, 10_000_000),
         (HOUR, 720, 2, MINUTE),
         (61 * MINUTE, 600, 60, MINUTE),
+        (61 * MINUTE, 600, 120, MINUTE),  # of an agent that measures once a minute
         (28 * DAY, 260, 3600, HOUR),
     ],
 )

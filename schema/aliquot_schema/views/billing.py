@@ -87,7 +87,7 @@ class CostView(Struct, frozen=True, kw_only=True):
     amount_max: float | None
     """If it runs until its time limit; None = it has none, or it is not an estimate."""
     per_hour: float
-    """Price of the first hour."""
+    """Price of the first hour; for what it has cost, the mean per GPU-hour."""
     text: str
     """One sentence."""
 

@@ -188,7 +188,7 @@ def _step_s(grid: Grid, *, agents: int, least_s: float) -> int | None:
     if hours <= FINEST_HOURS_MAX and least_s <= FINEST_S:
         return FINEST_S
     is_whole = grid.step_us % (HOUR_S * SECOND_US) == 0
-    if least_s <= MINUTE_S and (hours <= FINE_HOURS_MAX or not is_whole):
+    if least_s < HOUR_S and (hours <= FINE_HOURS_MAX or not is_whole):
         return MINUTE_S
     return HOUR_S if is_whole else None
 
