@@ -118,6 +118,26 @@ async def test_advice_omits_unused_gpus_and_reads_past_runs_once(tmp_path: Path)
     assert list(await sizing.weekly(past[0].owner)) == [found.message]
 
 
+async def test_a_session_that_was_retried_counts_with_its_newest_run(tmp_path: Path) -> None:
+    store = await past_runs(tmp_path, 3)
+
+    async def gpus(_: SessionId) -> tuple[GpuStatsView, ...]:
+        return ()
+
+    class Later(SystemClock):
+        def now_us(self) -> int:
+            return super().now_us() + 9 * HOUR_US
+
+    sizing = RightSizing(store=store, clock=Later(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    limits = []
+    for ran_us in (HOUR_US, 4 * HOUR_US):
+        store.sessions_ = [replace(one, ended_us=(one.started_us or 0) + ran_us) for one in store.sessions_]
+        found = await sizing.advice(store.sessions_[0])
+        assert found is not None
+        limits += [figure.largest for figure in found.figures if figure.kind is RightSizeKind.TIME_LIMIT]
+    assert limits == ["1 h", "4 h"]
+
+
 async def test_a_request_is_not_said_to_match_what_was_not_measured(tmp_path: Path) -> None:
     store = await past_runs(tmp_path, 6)
     slots = ResourceSlot.parse({"cuda.device": "2"})

@@ -55,7 +55,8 @@ class RightSizing:
         self._store = store
         self._clock = clock
         self._gpus = gpus
-        self._kept: OrderedDict[SessionId, PastRun] = OrderedDict()
+        self._kept: OrderedDict[tuple[SessionId, int | None], PastRun] = OrderedDict()
+        """By session and end: a session that is retried ends again."""
         self._turn = asyncio.Lock()
 
     async def advice(self, session: Session) -> RightSizeView | None:
@@ -125,9 +126,10 @@ class RightSizing:
         )
 
     async def _run(self, session: Session) -> PastRun:
-        known = self._kept.get(session.id)
+        key = session.id, session.ended_us
+        known = self._kept.get(key)
         if known is not None:
-            self._kept.move_to_end(session.id)
+            self._kept.move_to_end(key)
             return known
         try:
             gpus, is_settled = await self._gpus(session.id), self._is_settled(session)
@@ -135,7 +137,7 @@ class RightSizing:
             gpus, is_settled = (), False
         run = replace(_past_run(session, gpus), host_memory_peak=await self._host_memory_peak(session.id))
         if is_settled:
-            self._kept[session.id] = run
+            self._kept[key] = run
             while len(self._kept) > KEPT_MAX:
                 self._kept.popitem(last=False)
         return run
