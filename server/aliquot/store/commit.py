@@ -19,14 +19,13 @@ from aliquot.store.hash_chain import check_seen, event_hash
 from aliquot.store.mapping import (
     MAPPINGS,
     RecordMapping,
-    insert_events,
     insert_rows,
     replace_rows,
     reserve_numbers,
     to_json,
     write_end,
 )
-from aliquot.store.tables import ORCHESTRATION
+from aliquot.store.tables import EVENTS, ORCHESTRATION
 from aliquot_schema.events import EVENT_FORMAT, Event, Record
 from aliquot_schema.orchestration import CLOCK_CORRECTED, OrchestratorState
 from aliquot_schema.resources.leases import Lease
@@ -202,7 +201,7 @@ def _append_events(connection: Connection, batches: Sequence[Batch]) -> list[tup
     log = _Log(counter.number - count, counter.hash, counter.epoch)
     events = [tuple(log.append(write, batch=batch) for write in batch.writes) for batch in batches]
     if log.rows:
-        insert_events(connection, log.rows)
+        insert_rows(connection, EVENTS, log.rows)
     write_end(
         connection,
         end_hash=log.end_hash,

@@ -34,7 +34,6 @@ from aliquot.store.tables import (
     AGENTS,
     BOOKINGS,
     COUNTER,
-    EVENTS,
     FINDINGS,
     KERNELS,
     LEASES,
@@ -306,11 +305,6 @@ def reserve_numbers(connection: Connection, count: int) -> Any:
 def write_end(connection: Connection, *, end_hash: bytes, at_us: int, pass_number: int) -> None:
     """Store hash, time and pass of the last event in the counter."""
     connection.exec_driver_sql(_end_text(connection.dialect), (end_hash, at_us, pass_number))
-
-
-def insert_events(connection: Connection, rows: Rows) -> None:
-    """Append events, each in table order."""
-    insert_rows(connection, EVENTS, rows)
 
 
 @lru_cache(maxsize=64)

@@ -155,7 +155,7 @@ class AppGateway:
         app = self._addresses.app_at(scope, host)
         if app is None:
             return PlainTextResponse("There is no such app. Open it from the page of its session.", 404)
-        refused = fault(scope, origin=self._origin(app, scope, host))
+        refused = fault(scope, origin=self._addresses.origin(app, scope, host))
         if refused is not None:
             return PlainTextResponse(refused[1], refused[0])
         if scope["path"] == TICKET_PATH:
@@ -195,7 +195,7 @@ class AppGateway:
         app = self._addresses.app_at(scope, host)
         if app is None:
             return PlainTextResponse("There is no such app. Open it from the page of its session.", 404)
-        refused = fault(scope, origin=self._origin(app, scope, host))
+        refused = fault(scope, origin=self._addresses.origin(app, scope, host))
         if refused is not None:
             return PlainTextResponse(refused[1], refused[0])
         caller = self._caller(app, scope)
@@ -252,9 +252,6 @@ class AppGateway:
         server = self._addresses.server(scope, host)
         address = f"{server}/sessions/{quote(app.session_id)}/apps/{app.name}?next={quote(path, safe='')}"
         return RedirectResponse(address, status_code=303)
-
-    def _origin(self, app: AppName, scope: Scope, host: str) -> str:
-        return self._addresses.origin(app, scope, host)
 
 
 def _target(scope: Scope) -> bytes:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Index, Table, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Index, Table, bindparam, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from aliquot.service.audit.audit import Holding
@@ -109,7 +109,7 @@ MARKS: Final[Table] = METADATA.tables["marks"]
 
 def held_at(connection: Connection, *, device_id: str, at_us: int) -> tuple[Holding, ...]:
     """Holdings of a device at a moment, in the order of the grants."""
-    return _fetch(connection, HOLDINGS.c.device_id == device_id, *_within(at_us, at_us))
+    return held_over(connection, device_ids=[device_id], first_us=at_us, last_us=at_us)
 
 
 def held_over(
@@ -133,15 +133,6 @@ def held_over(
     wanted += [] if before is None else [HOLDINGS.c.granted_event < before]
     stmt = select(HOLDINGS).where(*wanted).order_by(HOLDINGS.c.granted_event.desc(), HOLDINGS.c.slot.desc())
     return tuple(Holding(**row) for row in connection.execute(stmt.limit(limit)).mappings())[::-1]
-
-
-def _within(first_us: int, last_us: int) -> tuple[ColumnElement[bool], ...]:
-    return HOLDINGS.c.from_us <= last_us, or_(HOLDINGS.c.ended_us.is_(None), HOLDINGS.c.ended_us > first_us)
-
-
-def _fetch(connection: Connection, *conditions: ColumnElement[bool]) -> tuple[Holding, ...]:
-    stmt = select(HOLDINGS).where(*conditions).order_by(HOLDINGS.c.granted_event, HOLDINGS.c.slot)
-    return tuple(Holding(**row) for row in connection.execute(stmt).mappings())
 
 
 MARK: Final = "holdings"
