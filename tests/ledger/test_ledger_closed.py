@@ -1,20 +1,23 @@
 """Retention of closed findings, alerts, notices, and leases without a kernel."""
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Column, Connection, Table, Text, insert, select
 
 from aliquot.service.ports import NotLeader
 from aliquot.service.retention import CLOSED, DAY_US, Periods, RemovedRows, RetainedKind, RetentionLoop
 from aliquot.service.state.state import State
 from aliquot.store.alert_tables import ALERTS, DELIVERIES
+from aliquot.store.archive import folder
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFile, ArchiveFolder
+from aliquot.store.archive.sealing import ArchiveBatch, EventRange
 from aliquot.store.archive.verification import all_seals, verify_archives
 from aliquot.store.audit.holdings import HOLDINGS
 from aliquot.store.store import DatabaseStore
@@ -37,6 +40,28 @@ ENDS = {
     RetainedKind.DELIVERIES: "ended_us",
     RetainedKind.LEASES: "released_us",
 }
+
+
+async def test_a_manifest_that_cannot_be_written_leaves_no_file_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next attempt writes all files again: on a full disk, each would take more of it."""
+    ranges = (EventRange(id=f"{kind}-1", kind=kind, first=1, last=2, rows=0) for kind in ("sessions", "kernels"))
+    segments = {one.kind: (one, [Column("id", Text)]) for one in ranges}
+    publish = folder._publish
+
+    def full(partial: Path, path: Path) -> None:
+        if path.match("kernels-*.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        publish(partial, path)
+
+    monkeypatch.setattr(folder, "_publish", full)
+    async with ArchiveBatch(ArchiveFolder(tmp_path), segments) as batch:
+        for kind in segments:
+            await batch.put(kind, [("ses_1",)])
+        with pytest.raises(OSError, match="No space left"):
+            await batch.finish(at_us=1)
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture

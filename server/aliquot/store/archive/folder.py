@@ -117,8 +117,11 @@ class ArchiveFolder:
         """Write a file's manifest."""
         path = manifest_path(self.file(manifest.file))
         partial = _private_partial(path)
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-        _publish(partial, path)
+        try:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+            _publish(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def remove(self, manifest: Manifest) -> None:
         """Remove a file and its manifest."""

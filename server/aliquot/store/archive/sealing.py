@@ -15,7 +15,16 @@ from msgspec.structs import replace
 from sqlalchemy import Column, Connection, Row, func, insert, select
 
 from aliquot.service.ports import NotLeader, StoreUnavailable
-from aliquot.store.archive.folder import INSTALL, ArchiveFile, ArchiveFolder, Manifest, Rows, has_parquet, sha256_of
+from aliquot.store.archive.folder import (
+    INSTALL,
+    ArchiveFile,
+    ArchiveFolder,
+    Manifest,
+    Rows,
+    has_parquet,
+    manifest_path,
+    sha256_of,
+)
 from aliquot.store.hash_chain import SEALS
 from aliquot.store.tables import COUNTER
 
@@ -33,8 +42,17 @@ class EventRange(Struct, frozen=True, kw_only=True):
 
 
 def finish_file(file: ArchiveFile, segment: EventRange, *, folder: ArchiveFolder, at_us: int) -> Manifest:
-    """Complete a file and write its manifest."""
+    """Complete a file and write its manifest; after a failure there is neither."""
     path = file.finish()
+    try:
+        return _described(path, segment, folder=folder, at_us=at_us)
+    except BaseException:
+        for left in (manifest_path(path), path):
+            left.unlink(missing_ok=True)
+        raise
+
+
+def _described(path: Path, segment: EventRange, *, folder: ArchiveFolder, at_us: int) -> Manifest:
     manifest = Manifest(
         id=segment.id,
         kind=segment.kind,
@@ -139,8 +157,16 @@ class ArchiveBatch:
             await asyncio.to_thread(self._files[kind].put, rows)
 
     async def finish(self, *, at_us: int) -> dict[EventRange, Manifest | None]:
-        """Complete all files and their manifests. Kinds without rows get neither file nor seal."""
+        """Complete all files and their manifests, or none. Kinds without rows get neither file nor seal."""
         found: dict[EventRange, Manifest | None] = {}
+        try:
+            await self._finish(found, at_us=at_us)
+        except BaseException:
+            await self.remove_files(manifest for manifest in found.values() if manifest is not None)
+            raise
+        return found
+
+    async def _finish(self, found: dict[EventRange, Manifest | None], *, at_us: int) -> None:
         for kind, (planned, _) in self._segments.items():
             segment = replace(planned, rows=self._rows[kind], last=self._latest[kind])
             if segment.rows and self._folder is not None:
@@ -148,7 +174,6 @@ class ArchiveBatch:
                 found[segment] = await asyncio.to_thread(finish_file, file, segment, folder=self._folder, at_us=at_us)
             elif segment.rows:
                 found[segment] = None
-        return found
 
     async def remove_files(self, manifests: Iterable[Manifest]) -> None:
         """Remove finished files for which no seal was written."""
