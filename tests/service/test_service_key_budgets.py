@@ -17,6 +17,7 @@ from aliquot_schema.requests import Caller, NewBooking, NewSession, SessionAmend
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
+from aliquot_schema.views.preview import NewExternalAllocation
 from service_bench import agent
 from service_stage import CALLER, Stage, stage
 
@@ -117,6 +118,14 @@ async def test_a_key_that_must_preview_cannot_change_a_request_and_a_budgeted_ke
         with pytest.raises(Forbidden, match="a budget of GPU-hours"):
             await on.bookings.reserve(BOT, asked)
         assert not on.state.bookings.open
+
+
+async def test_a_key_that_must_preview_gets_no_external_allocation() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, dry_run_first=True)
+        with pytest.raises(Forbidden, match="an allocation has no preview"):
+            await on.external_allocations.allocate(BOT, NewExternalAllocation(job_id="job", gpu_count="1"))
+        assert not on.state.sessions
 
 
 async def ended(on: Stage, caller: Caller) -> str:

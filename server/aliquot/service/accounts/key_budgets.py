@@ -137,6 +137,20 @@ def refuse_booking(state: State, caller: Caller) -> None:
         )
 
 
+def refuse_allocation(state: State, caller: Caller) -> None:
+    """An external allocation has no preview, so a key that must preview each request makes none.
+
+    Raises:
+        Forbidden: the caller's key must.
+    """
+    key = state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+    if key is not None and key.dry_run_first:
+        raise Forbidden(
+            f"key {key.name} must preview each request before it submits it, and an allocation has no preview: submit "
+            "a session that you have previewed, or use another key"
+        )
+
+
 def open_use(state: State, key_id: KeyId, *, now_us: int) -> int:
     """What the running sessions of a key have held so far, in milli of a device x milliseconds."""
     found = 0

@@ -16,6 +16,7 @@ from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds
 from aliquot.core.validation.session import accelerator_kinds, gb_of, slots_of, with_full_names
 from aliquot.service.access import check_may_change, check_may_submit
+from aliquot.service.accounts.key_budgets import refuse_allocation
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle.external_leases import end
 from aliquot.service.ports import Clock, SessionQuery, Store
@@ -260,6 +261,7 @@ class ExternalAllocations:
 
     async def _startable(self, caller: Caller, request: NewSession) -> NewSession:
         """The request as it would be placed now; raises the errors of `allocate` when it would not be."""
+        refuse_allocation(self._state, caller)
         if self._rate_limit is not None:
             self._rate_limit.check_rate(caller, sessions=1)
         request = await self._possible(caller, request)
