@@ -1,5 +1,6 @@
 """Budgets of API keys: sessions and GPU-hours are counted, refused when used up, and derived from the log."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -164,3 +165,22 @@ async def test_a_key_with_a_gpu_hour_budget_cannot_retry_or_extend_sessions_of_o
         await on.advance()
         with pytest.raises(Forbidden, match=refused):
             await on.sessions.extend_session(BOT, other, 60.0, None)
+
+
+async def test_a_key_with_a_gpu_hour_budget_renews_only_its_own_allocations() -> None:
+    async with stage([agent("a", devices=2)]) as on:
+        await with_key(on, gpu_use_max=GPU_HOUR)
+        other, own = (NewExternalAllocation(job_id=name, gpu_count="1") for name in ("other", "own"))
+        passes = asyncio.create_task(on.allocator.run())
+        async with asyncio.timeout(60):
+            await on.external_allocations.allocate(CALLER, other)
+            held = await on.external_allocations.allocate(BOT, own)
+        passes.cancel()
+        await asyncio.gather(passes, return_exceptions=True)
+        with pytest.raises(Forbidden, match="not charged to it: allocate under another job_id with it"):
+            await on.external_allocations.allocate(BOT, replace(other, lease=7200.0))
+        on.clock.advance(1800)
+        for caller in (BOT, CALLER):
+            again = await on.external_allocations.allocate(caller, own)
+            assert (again.session_id, again.renewed) == (held.session_id, True)
+        assert (await on.external_allocations.allocate(CALLER, other)).renewed

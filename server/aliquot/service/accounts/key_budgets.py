@@ -83,7 +83,7 @@ class KeyBudgets:
         key = None if caller.key_id is None else draft.key(caller.key_id)
         if key is None:
             return
-        _check_charged(key, session)
+        _check_charged(key, session, anew="submit a new session")
         self._check_use(key, now_us=now_us)
         if key.sessions_max is not None and key.submitted >= key.sessions_max:
             raise _exceeded(key, "sessions", "1", f"{key.sessions_max}", "has 0 left")
@@ -103,7 +103,7 @@ class KeyBudgets:
                 f"key {key.name} must preview each request before it submits it, so it cannot change one: cancel the "
                 "session, preview the new request, and submit it"
             )
-        _check_charged(key, session)
+        _check_charged(key, session, anew="submit a new session")
         self._check_use(key, now_us=now_us)
 
     def _check_use(self, key: ApiKey, *, now_us: int) -> None:
@@ -115,11 +115,22 @@ class KeyBudgets:
             raise _exceeded(key, "GPU-hours", f"{used / GPU_HOUR:.2f}", limit, f"has used {used / GPU_HOUR:.2f}")
 
 
-def _check_charged(key: ApiKey, session: Session) -> None:
+def check_shared(state: State, caller: Caller, held: Session) -> None:
+    """Check that the caller's key may renew and use an external allocation. Its own it renews with a spent budget too.
+
+    Raises:
+        Forbidden: the key has a budget of GPU-hours, and the allocation is charged to another key or to none.
+    """
+    key = state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+    if key is not None:
+        _check_charged(key, held, anew="allocate under another job_id")
+
+
+def _check_charged(key: ApiKey, session: Session, *, anew: str) -> None:
     if key.gpu_use_max is not None and session.key_id != key.id:
         raise Forbidden(
             f"key {key.name} has a budget of GPU-hours, and those of {session.id}, which was not submitted with it, "
-            "are not charged to it: submit a new session with it, or use another key"
+            f"are not charged to it: {anew} with it, or use another key"
         )
 
 

@@ -16,7 +16,7 @@ from aliquot.core.transitions import cancel
 from aliquot.core.validation.fields import check_limit, label, milliseconds
 from aliquot.core.validation.session import accelerator_kinds, gb_of, slots_of, with_full_names
 from aliquot.service.access import check_may_change, check_may_submit
-from aliquot.service.accounts.key_budgets import refuse_allocation
+from aliquot.service.accounts.key_budgets import check_shared, refuse_allocation
 from aliquot.service.accounts.rate_limit import SubmissionRateLimit
 from aliquot.service.lifecycle.external_leases import end
 from aliquot.service.ports import Clock, SessionQuery, Store
@@ -209,6 +209,7 @@ class ExternalAllocations:
         held = await self._held(caller, asked.job_id)
         if held is not None:
             check_same(held, request)
+            check_shared(self._state, caller, held)
             renewed = await self._renew(caller, held, lease_ms=lease_ms_of(asked))
             if renewed:
                 return self._view(held, renewed, was_held=True)
@@ -251,6 +252,7 @@ class ExternalAllocations:
         else:
             # Another call for the same job is being answered. A second session would wait for the first one's GPUs.
             check_same(session, request)
+            check_shared(self._state, caller, session)
             session_id, is_new = session.id, False
         session = await self._after_pass(session_id)
         if session.state is SessionState.RUNNING:
