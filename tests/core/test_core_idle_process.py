@@ -181,6 +181,17 @@ def test_the_longest_idle_session_is_preempted_first_and_only_as_many_as_needed(
     assert (eviction.session_id, eviction.ends) == ("long", True)
 
 
+def test_while_one_idle_session_leaves_for_a_waiting_one_the_others_keep_their_gpus() -> None:
+    rows = [runs("one", TWO, ONE, ends_in_s=9000), runs("other", TWO, OTHER, ends_in_s=9000)]
+    leaving = replace(rows[0], is_leaving=True)
+    holds = {"one": replace(HOLD, by_session=SessionId("next")), "other": HOLD}
+    queue = [row("next", cuda_device="1")]
+    assert passed(scene(leaving, rows[1], idle=holds, queue=queue)).evictions == ()
+    both = [*queue, row("third", cuda_device="1")]
+    (eviction,) = passed(scene(leaving, rows[1], idle=holds, queue=both)).evictions
+    assert (eviction.session_id, eviction.by_session) == ("other", "third")
+
+
 def test_a_plan_without_idle_sessions_is_unchanged_by_the_idle_policy() -> None:
     idle = runs("idle", TWO, BOTH, ends_in_s=9000)
     queue = [row("next", cuda_device="1")]

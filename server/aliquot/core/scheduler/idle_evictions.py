@@ -4,7 +4,7 @@ The session is due by the steps of `core.idle_process`. A pass without it shows 
 while none does, it keeps its GPUs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -58,9 +58,13 @@ def _evictions(
     if not plan.verdicts or not due:
         return ()
     state, starting = snapshot, {placement.run_id for placement in plan.placements}
+    gone = [row for row in snapshot.running if row.is_leaving or row.session_id in leaving]
+    if gone:  # what starts on the GPUs of these needs no others
+        state = _without(snapshot, gone, policy)
+        starting |= {placement.run_id for placement in run(state, policy).placements}
     found = []
     for row in sorted(due, key=lambda row: (-snapshot.idle[row.session_id].idle_us, row.session_id))[:DECIDED_MAX]:
-        free = _without(state, row, policy)
+        free = _without(state, [row], policy)
         after = run(free, policy)
         gained = [one for one in after.placements if one.run_id not in starting and one.session_id in plan.verdicts]
         if not gained:
@@ -82,12 +86,13 @@ def _evictions(
     return tuple(found)
 
 
-def _without(snapshot: Snapshot, gone: RunningRow, policy: Policy) -> Snapshot:
-    """The snapshot once a running session has ended."""
+def _without(snapshot: Snapshot, gone: Sequence[RunningRow], policy: Policy) -> Snapshot:
+    """The snapshot once these running sessions have ended."""
+    names = {row.session_id for row in gone}
     return replace(
         snapshot,
-        used=used_without([gone], capacity=FreeCapacity(snapshot, policy)),
-        running=tuple(row for row in snapshot.running if row.session_id != gone.session_id),
+        used=used_without(gone, capacity=FreeCapacity(snapshot, policy)),
+        running=tuple(row for row in snapshot.running if row.session_id not in names),
     )
 
 
