@@ -192,6 +192,15 @@ def test_while_one_idle_session_leaves_for_a_waiting_one_the_others_keep_their_g
     assert (eviction.session_id, eviction.by_session) == ("other", "third")
 
 
+def test_a_gang_gets_the_gpus_of_two_idle_sessions_and_its_reason_names_both() -> None:
+    rows = [runs("one", TWO, ONE, ends_in_s=9000), runs("other", TWO, OTHER, ends_in_s=9000)]
+    holds = {"one": HOLD, "other": replace(HOLD, idle_us=200 * MINUTE_US)}
+    plan = passed(scene(*rows, idle=holds, queue=[row("gang", cuda_device="1", cluster_size=2)]))
+    assert [(one.session_id, one.by_session) for one in plan.evictions] == [("other", "gang"), ("one", "gang")]
+    told = "Starts when other, one have released their GPUs, which they had not used for 1 h 35 min."
+    assert explain(plan.verdicts[SessionId("gang")]) == told
+
+
 def test_a_plan_without_idle_sessions_is_unchanged_by_the_idle_policy() -> None:
     idle = runs("idle", TWO, BOTH, ends_in_s=9000)
     queue = [row("next", cuda_device="1")]

@@ -9,7 +9,7 @@ Under a preemptive order (`las`, `srtf`) preemptible sessions are displaced, see
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ RECALLS_MAX: Final = 16
 """Sets of borrowers tried for one claim, in addition to the first one."""
 GROW_AGAIN_MS: Final = 60_000
 """Interval at which the growth of an elastic gang is considered again, while there is room for it."""
+T = TypeVar("T")
 Candidate = tuple[RunningRow, PreemptionCause]
 """A session that may be preempted, and why."""
 
@@ -174,7 +175,7 @@ class PreemptionClaims:
         if not candidates or row.milli > capacity.free_milli() + released or not helps(candidates):
             return ()
         enough = (some for some in _sets(candidates, quotas) if some is candidates or helps(some))
-        found = (_minimal(some, helps) for some in enough)
+        found = (minimal(some, helps) for some in enough)
         return next((victims for victims in found if all(_keeps_own(victims, quotas))), ())
 
     def _candidates(
@@ -269,7 +270,7 @@ class PreemptionClaims:
         return running[place]
 
 
-def _minimal(candidates: Sequence[Candidate], helps: Callable[[Sequence[Candidate]], bool]) -> list[Candidate]:
+def minimal(candidates: Sequence[T], helps: Callable[[Sequence[T]], bool]) -> list[T]:
     """An inclusion-minimal part of candidates that help together; the first ones are preferred."""
     low, high = 1, len(candidates)
     while low < high:

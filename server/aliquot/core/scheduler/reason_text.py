@@ -165,7 +165,8 @@ def _preempting(evidence: Evidence) -> str:
     have = "has released its" if len(evidence.blocked_by) == 1 else "have released their"
     if evidence.idle_s is not None:
         idle = format_duration(evidence.idle_s - evidence.idle_s % 60)
-        return f"Starts when {who} has released its GPUs, which it had not used for {idle}."
+        they = "it" if len(evidence.blocked_by) == 1 else "they"
+        return f"Starts when {who} {have} GPUs, which {they} had not used for {idle}."
     return f"Starts when {who} {have} devices."
 
 
