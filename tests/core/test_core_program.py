@@ -27,6 +27,7 @@ from aliquot.core.prediction import program_of
         (("python3", "-c", "#!/usr/bin/env python3\nprint(1)"), "python3"),
         (("/bin/sh", "-c"), "sh"),
         (("env", "A=1", "nice", "./simulate"), "simulate"),
+        (("sh", "-c", 'exec "$@"', "name") * 500 + ("true",), "sh"),
         (("env", "A=1"), None),
         ((), None),
         (("/",), None),

@@ -35,6 +35,8 @@ SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 INTERPRETERS: Final = re.compile(r"(python|pypy|perl|ruby|node|julia|Rscript|php)[0-9.]*")
 PREFIXES: Final = frozenset({"env", "exec", "nice", "nohup", "time", "uv", "run"})
 """Words before a command that are not the command."""
+DEPTH_MAX: Final = 8
+"""Shells inside shells that are looked into for the program; deeper ones are named as programs themselves."""
 ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=.*", re.DOTALL)
 
 
@@ -254,7 +256,7 @@ def _median(runs: deque[int]) -> int:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
 
 
-def program_of(argv: Sequence[str]) -> str | None:
+def program_of(argv: Sequence[str], *, depth: int = 0) -> str | None:
     """The base name of a command's program, of an interpreter's script or module, or of the first command of `sh -c`.
 
     A script that is passed as text, as by `aliquot session create job.sh`, is named by its file. None if there is none.
@@ -265,34 +267,34 @@ def program_of(argv: Sequence[str]) -> str | None:
     if not words:
         return None
     name = _name(words[0])
-    if name in SHELLS:
-        return _of_shell(words) or name
+    if name in SHELLS and depth < DEPTH_MAX:
+        return _of_shell(words, depth=depth) or name
     if INTERPRETERS.fullmatch(name):
         return _of_interpreter(words) or name
     return name or None
 
 
-def _of_shell(words: Sequence[str]) -> str | None:
+def _of_shell(words: Sequence[str], *, depth: int) -> str | None:
     """The program that a shell runs. Its options may be joined: `-lc`."""
     for place, word in enumerate(words[1:], start=1):
         if not word.startswith("-"):
             return _name(word)
         if not word.startswith("--") and word.endswith("c"):
-            return _of_text(words[place + 1 :])
+            return _of_text(words[place + 1 :], depth=depth + 1)
     return None
 
 
-def _of_text(words: Sequence[str]) -> str | None:
+def _of_text(words: Sequence[str], *, depth: int) -> str | None:
     """The program of a shell's text, which may be followed by its name (`$0`) and arguments."""
     if not words:
         return None
     text, *given = words
     if len(given) > 1 and text.rstrip().endswith('exec "$@"'):
-        return program_of(given[1:])
+        return program_of(given[1:], depth=depth)
     if given and text.startswith("#!"):
         return _name(given[0])
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    return program_of(" ".join(lines).split())
+    return program_of(" ".join(lines).split(), depth=depth)
 
 
 def _of_interpreter(words: Sequence[str]) -> str | None:
