@@ -6,9 +6,8 @@ ten hours is not a short one. Reservations of sessions without a time limit use 
 mean orders as well as the median or better, and gradient boosting is no better than either.
 """
 
-import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -30,14 +29,6 @@ predicted jobs of KTH-SP2 and 1.4 % of those of Philly count, whether something 
 KEYS_MAX: Final = 100_000
 """Keys kept; the key without a run for the longest time is dropped first."""
 Key = tuple[str, UserId | None, str | None, int | None, int | None]
-NAME_CHARS_MAX: Final = 64
-SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
-INTERPRETERS: Final = re.compile(r"(python|pypy|perl|ruby|node|julia|Rscript|php)[0-9.]*")
-PREFIXES: Final = frozenset({"env", "exec", "nice", "nohup", "time", "uv", "run"})
-"""Words before a command that are not the command."""
-DEPTH_MAX: Final = 8
-"""Shells inside shells that are looked into for the program; deeper ones are named as programs themselves."""
-ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*=.*", re.DOTALL)
 
 
 class Workload(Struct, frozen=True, kw_only=True):
@@ -45,7 +36,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
     user: UserId
     program: str | None
-    """Program name, see `program_of`; None = unknown."""
+    """Program name, see `program_name.program_of`; None = unknown."""
     milli: int
     """Accelerators of all kernels together."""
     limit_ms: int | None
@@ -254,60 +245,3 @@ def _median(runs: deque[int]) -> int:
     ordered = sorted(runs)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
-
-
-def program_of(argv: Sequence[str], *, depth: int = 0) -> str | None:
-    """The base name of a command's program, of an interpreter's script or module, or of the first command of `sh -c`.
-
-    A script that is passed as text, as by `aliquot session create job.sh`, is named by its file. None if there is none.
-    """
-    words = list(argv)
-    while words and (words[0] in PREFIXES or ASSIGNMENT.fullmatch(words[0])):
-        del words[0]
-    if not words:
-        return None
-    name = _name(words[0])
-    if name in SHELLS and depth < DEPTH_MAX:
-        return _of_shell(words, depth=depth) or name
-    if INTERPRETERS.fullmatch(name):
-        return _of_interpreter(words) or name
-    return name or None
-
-
-def _of_shell(words: Sequence[str], *, depth: int) -> str | None:
-    """The program that a shell runs. Its options may be joined: `-lc`."""
-    for place, word in enumerate(words[1:], start=1):
-        if not word.startswith("-"):
-            return _name(word)
-        if not word.startswith("--") and word.endswith("c"):
-            return _of_text(words[place + 1 :], depth=depth + 1)
-    return None
-
-
-def _of_text(words: Sequence[str], *, depth: int) -> str | None:
-    """The program of a shell's text, which may be followed by its name (`$0`) and arguments."""
-    if not words:
-        return None
-    text, *given = words
-    if len(given) > 1 and text.rstrip().endswith('exec "$@"'):
-        return program_of(given[1:], depth=depth)
-    if given and text.startswith("#!"):
-        return _name(given[0])
-    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    return program_of(" ".join(lines).split(), depth=depth)
-
-
-def _of_interpreter(words: Sequence[str]) -> str | None:
-    for place, word in enumerate(words[1:], start=1):
-        if word == "-m" and place + 1 < len(words):
-            return words[place + 1][:NAME_CHARS_MAX]
-        if word in ("-c", "-e", "-m", "-"):
-            text, name = (*words[place + 1 : place + 3], "", "")[:2]
-            return _name(name) if text.startswith("#!") else None
-        if not word.startswith("-"):
-            return _name(word)
-    return None
-
-
-def _name(word: str) -> str:
-    return word.strip("'\";&|()").rstrip("/").rpartition("/")[2][:NAME_CHARS_MAX]

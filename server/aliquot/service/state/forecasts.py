@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from aliquot.core.model.snapshot import request_milli, request_of
-from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload, program_of
+from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload
+from aliquot.core.program_name import program_of
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
