@@ -127,6 +127,13 @@ def test_a_refused_extension_names_the_node_that_leaves_earlier() -> None:
     assert (refusal(passed(state)) or "").startswith("Node node-x leaves at ")
 
 
+def test_of_several_nodes_that_leave_earlier_the_first_in_natural_order_is_named() -> None:
+    nodes = [replace(on(name, gpus(2)), until_us=NOW_US + 1200 * SECOND_US) for name in ("gpu10", "gpu2")]
+    kernels = tuple(kernel for node in nodes for kernel in runs("r", node, BOTH, ends_in_s=600).kernels)
+    state = busy(nodes, [replace(asking(), kernels=kernels)], [])
+    assert (refusal(passed(state)) or "").startswith("Node node-gpu2 leaves at ")
+
+
 def test_the_own_booking_of_a_session_does_not_prevent_its_extension() -> None:
     own = booked("own", ("node-x", "cuda0"), ("node-x", "cuda1"), starts_min=-10, used_us=1)
     assert refusal(passed(scene(asking(booking=BookingId("own")), bookings=[own]))) is None

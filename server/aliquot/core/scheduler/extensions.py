@@ -22,7 +22,7 @@ from aliquot.core.scheduler.booking_calendar import uses
 from aliquot.core.scheduler.bookings import bookings_after, window_text
 from aliquot.core.scheduler.reason_text import moment_text
 from aliquot_schema.bookings import BookingState
-from aliquot_schema.ids import SessionId, UserId
+from aliquot_schema.ids import SessionId, UserId, natural_key
 from aliquot_schema.policies import Backfill
 from aliquot_schema.reasons import Reason, Verdict
 
@@ -121,7 +121,7 @@ def _leaving_node(snapshot: Snapshot, row: RunningRow, *, limit_us: int) -> str 
     if row.is_preemptible:
         return None
     mine = {kernel.agent_id for kernel in row.kernels}
-    for agent in sorted(snapshot.agents, key=lambda one: one.id):
+    for agent in sorted(snapshot.agents, key=lambda one: natural_key(one.id)):
         if agent.id in mine and agent.until_us is not None and agent.until_us < limit_us:
             return f"Node {agent.node_id} leaves at {moment_text(agent.until_us)}"
     return None
