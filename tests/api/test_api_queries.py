@@ -15,7 +15,7 @@ from aliquot_schema.states import SessionState
 from aliquot_schema.views import agents as agent_models
 from aliquot_schema.views import sessions as read_models
 from aliquot_schema.views.preview import DisplacedView, PlannedKernelView, SessionPreview
-from api_server import ApiServer
+from api_server import ApiServer, receive, sign_in, subscribe
 
 pytestmark = pytest.mark.anyio
 
@@ -179,3 +179,28 @@ async def test_introspection_returns_the_whole_schema(server: ApiServer) -> None
 
     data = await server.data(get_introspection_query())
     assert "create_session" in print_schema(build_client_schema(data))  # type: ignore[arg-type]  # JSON
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ agents",
+        "{ nope }",
+        "{ agents { nope } queue }",
+        '{ agents(first: "x") { total_count } }',
+        "query ($n: Int!) { agents(first: $n) { total_count } }",
+        "query ($n: Missing) { agents(first: $n) { total_count } }",
+    ],
+)
+async def test_a_request_that_does_not_fit_the_schema_has_a_code_over_http_and_websockets(
+    server: ApiServer, text: str
+) -> None:
+    body = await server.post(text)
+    assert {error["extensions"]["code"] for error in body["errors"]} == {"bad_request"}
+    assert body["errors"][0]["locations"]
+    async with server.connect() as socket:
+        await sign_in(socket)
+        await subscribe(socket, text)
+        payload = (await receive(socket))["payload"]
+        errors = payload if isinstance(payload, list) else payload["errors"]
+        assert errors == body["errors"]

@@ -42,6 +42,8 @@ INLINE_VALUES_MAX: Final = 1_000
 Hook = Callable[[SchemaExtension], Iterator[None]]
 
 _END: Final = object()
+BAD_REQUEST: Final = "bad_request"
+"""Code of a request that is not GraphQL, or does not fit the schema."""
 _OF_THE_REQUEST: Final = (GraphQLError, MissingQueryError, CannotGetOperationTypeError, InvalidOperationTypeError)
 """Errors that Strawberry raises about a request itself; their messages contain only the request."""
 
@@ -161,10 +163,10 @@ class FaultLog(strawberry.Schema):
 
 
 class FaultMask(MaskErrors):
-    """Expected errors get their code and fields, faults only the request id."""
+    """Expected errors get their code and fields, wrong requests a code, faults only the request id."""
 
     def __init__(self) -> None:
-        super().__init__(should_mask_error=lambda error: error.original_error is not None)
+        super().__init__(should_mask_error=lambda error: error.original_error is not None or not _has_code(error))
 
     def _process_result(self, result: object) -> None:
         # Strawberry first checks the type of the result, which takes longer than the masking.
@@ -180,7 +182,7 @@ def masked(error: GraphQLError, request_id: str) -> GraphQLError:
     """The error as the client sees it."""
     cause = _cause(error)
     if cause is None or isinstance(cause, _OF_THE_REQUEST):
-        return error
+        return error if _has_code(error) else _replaced(error, error.message, {"code": BAD_REQUEST})
     if isinstance(cause, AliquotError):
         return _replaced(error, cause.message, error_fields(cause))
     message = f"Internal error. The server's log has the details under {request_id}."
@@ -204,6 +206,10 @@ def _cause(error: GraphQLError) -> Exception | None:
     while isinstance(cause, GraphQLError) and cause.original_error is not None:
         cause = cause.original_error
     return cause if cause is not error else None
+
+
+def _has_code(error: GraphQLError) -> bool:
+    return "code" in (error.extensions or {})
 
 
 def _replaced(error: GraphQLError, message: str, extensions: dict[str, object]) -> GraphQLError:
