@@ -185,4 +185,4 @@ def _note(before: PlannedRun, after: PlannedRun, *, is_stopped: bool) -> str | N
 
 
 def _unknown(name: str) -> NotFound:
-    return NotFound(f"there is no agent {name[:80]}; `aliquot agents list` lists them", kind="agent", id=name[:80])
+    return NotFound(f"there is no agent {name[:80]}", kind="agent", id=name[:80])
