@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from aliquot.client import ServerUnreachable
+from aliquot.client import BlockingClient, ServerUnreachable
 from aliquot.client.blocking_calls import BlockingCalls, _Steps
 
 INTERRUPTED = 2000
@@ -93,3 +93,24 @@ def test_an_abandoned_iteration_step_is_cancelled() -> None:
     calls._run(steps.close())
     assert left.cancelled()
     calls._end()
+
+
+@pytest.mark.parametrize("uses_loop", [False, True])
+def test_a_closed_client_says_so_and_may_be_closed_again(uses_loop: bool) -> None:
+    client = BlockingClient("http://127.0.0.1:1", "token")
+    if uses_loop:
+        assert client.run(lambda _: asyncio.sleep(0, "done")) == "done"
+    left = client.each(lambda _: numbers())
+    if uses_loop:
+        assert next(left) == 1
+    client.close()
+    for call in (lambda: client.run(lambda _: asyncio.sleep(0)), lambda: client.execute("{ __typename }")):
+        with pytest.raises(RuntimeError, match="this client is closed; make a new one"):
+            call()
+    left.close()
+    client.close()
+
+
+async def numbers() -> AsyncGenerator[int, None]:
+    yield 1
+    yield 2

@@ -1,5 +1,6 @@
 """Connections: errors name the cause, and the client closes an idle connection, not the server."""
 
+import asyncio
 import socket
 
 import httpx
@@ -28,3 +29,13 @@ async def test_a_connection_error_without_text_is_reported_by_its_type(monkeypat
         async with Client(url, "key") as client:
             with pytest.raises(ServerUnreachable, match="ReadError"):
                 await client.execute("{ ping }")
+
+
+def test_a_client_in_a_second_event_loop_says_what_to_do() -> None:
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, json={"data": {}}))
+    client = Client("http://127.0.0.1:1", "token", transport=answer)
+    assert asyncio.run(client.execute("{ __typename }")) == {}
+    with pytest.raises(RuntimeError, match=r"make a new one in each `asyncio.run`, or use BlockingClient"):
+        asyncio.run(client.execute("{ __typename }"))
+    with pytest.raises(RuntimeError, match=r"make a new one in each `asyncio.run`"):
+        asyncio.run(client.results("ses_1"))

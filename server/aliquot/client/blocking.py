@@ -234,7 +234,9 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         self._run(_left(lease))
 
     def close(self) -> None:
-        """Close the connections and end the thread."""
+        """Close the connections and end the thread. Later calls raise `RuntimeError`, except of `close`."""
+        if self._is_ended:
+            return
         if self._made is not None:
             self._run(self._made.close())
         self._plain.close()

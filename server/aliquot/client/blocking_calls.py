@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CLOSED: Final = "this client is closed; make a new one, or close it after its last use"
 WAKE_S: Final = 0.25
 """Maximum delay of an interruption."""
 
@@ -27,6 +28,7 @@ class BlockingCalls:
     def __init__(self) -> None:
         self._started: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
         self._starting = threading.Lock()
+        self._is_ended = False
 
     @property
     def _loop(self) -> "asyncio.AbstractEventLoop":
@@ -42,7 +44,12 @@ class BlockingCalls:
             return self._started[0]
 
     def _ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that awaits nothing but other coroutines, in this thread and without a loop."""
+        """Run a coroutine that awaits nothing but other coroutines, in this thread and without a loop.
+
+        Raises:
+            RuntimeError: the client is closed.
+        """
+        self._check_open(work)
         try:
             work.send(None)
         except StopIteration as done:
@@ -57,10 +64,16 @@ class BlockingCalls:
             while (item := self._ask(_next(items))) is not None:
                 yield item
         finally:
-            self._ask(_closed(items))
+            if not self._is_ended:
+                self._ask(_closed(items))
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine and wait for its result; an interruption of the wait cancels it."""
+        """Run a coroutine and wait for its result; an interruption of the wait cancels it.
+
+        Raises:
+            RuntimeError: the client is closed.
+        """
+        self._check_open(work)
         call = _Call(work)
         loop = self._loop
         try:
@@ -77,9 +90,16 @@ class BlockingCalls:
             while (item := self._run(steps.take())) is not None:
                 yield item
         finally:
-            self._run(steps.close())
+            if not self._is_ended:
+                self._run(steps.close())
+
+    def _check_open(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._is_ended:
+            work.close()
+            raise RuntimeError(CLOSED)
 
     def _end(self) -> None:
+        self._is_ended = True
         if self._started is not None:
             loop, thread = self._started
             loop.call_soon_threadsafe(loop.stop)

@@ -1,9 +1,10 @@
 """Async client of one server."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 import httpx
 
@@ -16,13 +17,18 @@ from aliquot.client.requests import answer_data, check_address, is_loopback, req
 from aliquot.client.sessions import SessionCalls
 from aliquot.client.workspaces import WorkspaceCalls
 
+OTHER_LOOP: Final = (
+    "this Client has connections of another event loop: make a new one in each `asyncio.run`, or use BlockingClient"
+)
+
 
 class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
     """A client of one server. Use it as an async context manager, or call `close`.
 
     It has a method for every query, mutation and subscription of the schema, and those of `SessionCalls`, `ResultCalls`
     and `Leases`.
-    A mutation that the server refuses raises `Refused`.
+    A mutation that the server refuses raises `Refused`. It belongs to the event loop that it is first used in; in
+    another one it raises `RuntimeError`.
     """
 
     _fragments: ClassVar = FRAGMENTS
@@ -53,6 +59,8 @@ class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
         self._tls = tls_context(ca_file) if self._url.startswith("https:") else None
         # A proxy from the environment cannot reach this machine's loopback.
         self._direct = is_loopback(self._url)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the connections."""
         self._http = httpx.AsyncClient(
             base_url=self._url,
             timeout=timeout_s,
@@ -79,11 +87,14 @@ class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
             GraphQLFault: the answer has errors.
             Unauthenticated: the server does not accept the token.
             ServerUnreachable, UnexpectedAnswer: see there.
+            RuntimeError: the client has connections of another event loop.
         """
+        self._check_loop()
         try:
             response = await self._http.post("/graphql", content=request_body(query, variables))
         except httpx.TransportError as error:
             raise ServerUnreachable(f"{self._url}: {str(error) or type(error).__name__}") from error
+        self._loop = _running_loop()
         return answer_data(response.status_code, response.content, url=self._url)
 
     async def change(self, mutation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -125,11 +136,18 @@ class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
     @property
     def http(self) -> httpx.AsyncClient:
         """Sends requests to paths of the server, with the token."""
+        self._check_loop()
+        self._loop = self._loop or _running_loop()
         return self._http
 
     async def close(self) -> None:
         """Close the connections."""
+        self._check_loop()
         await self._http.aclose()
+
+    def _check_loop(self) -> None:
+        if self._loop is not None and _running_loop() not in (None, self._loop):
+            raise RuntimeError(OTHER_LOOP)
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,3 +156,10 @@ class Client(SessionCalls, ResultCalls, WorkspaceCalls, Leases):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
