@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from aliquot.cli.session import follow
-from aliquot.cli.session.follow import Follower
+from aliquot.cli.session.follow import ArrayFollower, Follower
 from aliquot.client import BlockingClient, GraphQLFault, task_outputs
 from aliquot.client.generated.enums import SessionState
 from aliquot.client.generated.queries_types import LogChunk
-from aliquot.client.generated.sessions import Session
+from aliquot.client.generated.sessions import ArrayTasks, Session, TaskSet
 from cli_tables import NOW, filled, session_id
 
 LOST = GraphQLFault([{"message": "agent gpu01 is not connected", "extensions": {"code": "unavailable"}}])
@@ -117,7 +117,7 @@ def test_output_of_a_completed_session_that_cannot_be_read_is_an_error() -> None
 async def test_following_an_array_goes_on_after_the_agent_of_a_task_was_lost() -> None:
     states = [seen(1, RUNS), seen(1, RUNS), seen(2, RUNS), seen(2, ENDED)]
     cluster = Cluster({1: [["one ", LOST], ["two", LOST]], 2: [["again"]]}, states)
-    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None, on_cut=print)
     assert [(one.attempt, one.chunk.text) async for one in found] == [(1, "one "), (1, "two"), (2, "again")]
 
 
@@ -125,7 +125,7 @@ async def test_following_an_array_goes_on_after_the_agent_of_a_task_was_lost() -
 @pytest.mark.parametrize("end", [ENDED, KILLED])
 async def test_the_output_of_an_ended_task_is_read_to_its_end_once_its_agent_is_back(end: Mapping[str, Any]) -> None:
     cluster = Cluster({1: [["one ", LOST], [LOST], ["two"]]}, [seen(1, RUNS), seen(1, end)])
-    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None, on_cut=print)
     assert [one.chunk.text async for one in found] == ["one ", "two"]
 
 
@@ -133,5 +133,44 @@ async def test_the_output_of_an_ended_task_is_read_to_its_end_once_its_agent_is_
 async def test_the_output_of_a_task_that_failed_with_its_agent_ends() -> None:
     failed = seen(1, {**ENDED, "state": SessionState.FAILED, "exit_code": None, "signal": None})
     cluster = Cluster({1: [["one ", LOST]]}, [failed])
-    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None)
+    found = task_outputs._task_output(Reads(cluster), "ses_1", 3, read=None, on_cut=print)
     assert [one.chunk.text async for one in found] == ["one "]
+
+
+class Tasks(Reads):
+    """Tasks 3 and 4 of an array, on one agent that is lost."""
+
+    def __init__(self) -> None:
+        self._tasks = {f"ses_1_{index}": Cluster({1: [[LOST], [LOST], ["one\n"]]}, []) for index in (3, 4)}
+
+    async def states(self, id: str) -> AsyncGenerator[Session, None]:
+        yield filled(Session, id=id, tasks=filled(ArrayTasks, active=filled(TaskSet, count=2, indices="3-4")))
+
+    async def get_session(self, id: str) -> Session:
+        return seen(1, ENDED)
+
+    async def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> AsyncGenerator[LogChunk, None]:
+        for chunk in self._tasks[id].outputs(id, offsets=offsets, attempt=attempt):
+            yield chunk
+
+
+@pytest.mark.anyio
+async def test_following_an_array_says_once_for_all_its_tasks_that_an_agent_is_lost() -> None:
+    cuts: list[str] = []
+    found = [one.chunk.text async for one in task_outputs.task_outputs(Tasks(), "ses_1", read={}, on_cut=cuts.append)]
+    assert found == ["one\n", "one\n"]
+    assert cuts == ["agent gpu01 is not connected"]
+
+
+def test_following_an_array_prints_why_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    class Array(Cluster):
+        def task_outputs(
+            self, id: str, *, read: Mapping[int, task_outputs.TaskPosition], on_cut: task_outputs.OnCut | None = None
+        ) -> Iterator[task_outputs.TaskChunk]:  # type: ignore[override]
+            assert on_cut is not None
+            on_cut(str(LOST))
+            return iter(())
+
+    ArrayFollower(Array({}, [seen(1, ENDED)]), session_id(1), raw=False).run()
+    said = "aliquot: agent gpu01 is not connected; waiting for it, or for another attempt\n"
+    assert capsys.readouterr().err == said

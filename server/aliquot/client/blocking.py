@@ -27,7 +27,7 @@ from aliquot.client.sessions import SessionCalls, with_session_options
 if TYPE_CHECKING:
     from aliquot.client.client import Client
     from aliquot.client.futures import MappedCalls, SessionFuture
-    from aliquot.client.task_outputs import TaskChunk, TaskPosition
+    from aliquot.client.task_outputs import OnCut, TaskChunk, TaskPosition
     from aliquot_schema.cluster.workspaces import Workspace, WorkspaceUpload
 
 T = TypeVar("T")
@@ -176,9 +176,11 @@ class BlockingClient(BlockingQueries, BlockingMutations, BlockingSubscriptions):
         found = self._client.outputs(id, offsets=offsets, attempt=attempt, retries_unavailable=retries_unavailable)
         return self._each(found)
 
-    def task_outputs(self, id: str, *, read: "Mapping[int, TaskPosition]") -> "Generator[TaskChunk, None, None]":
-        """See `Client.task_outputs`."""
-        return self._each(self._client.task_outputs(id, read=read))
+    def task_outputs(
+        self, id: str, *, read: "Mapping[int, TaskPosition]", on_cut: "OnCut | None" = None
+    ) -> "Generator[TaskChunk, None, None]":
+        """See `Client.task_outputs`; `on_cut` is called in another thread."""
+        return self._each(self._client.task_outputs(id, read=read, on_cut=on_cut))
 
     def output_so_far(
         self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None

@@ -25,7 +25,7 @@ from aliquot_schema.errors import NotFound
 
 if TYPE_CHECKING:
     from aliquot.client.futures import MappedCalls, SessionFuture
-    from aliquot.client.task_outputs import TaskChunk, TaskPosition
+    from aliquot.client.task_outputs import OnCut, TaskChunk, TaskPosition
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -296,11 +296,13 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             [self._log(id, rank=rank, attempt=attempt, offset=at, is_retried=retried) for rank, at in offsets.items()]
         )
 
-    def task_outputs(self, id: str, *, read: "Mapping[int, TaskPosition]") -> "AsyncGenerator[TaskChunk, None]":
+    def task_outputs(
+        self, id: str, *, read: "Mapping[int, TaskPosition]", on_cut: "OnCut | None" = None
+    ) -> "AsyncGenerator[TaskChunk, None]":
         """The outputs of all tasks of a job array until it has ended; see `task_outputs.task_outputs`."""
         from aliquot.client.task_outputs import task_outputs
 
-        return task_outputs(self, id, read=read)
+        return task_outputs(self, id, read=read, on_cut=on_cut)
 
     async def output_so_far(
         self, id: str, *, offsets: Mapping[int, int], attempt: int | None = None

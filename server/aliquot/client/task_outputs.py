@@ -1,8 +1,9 @@
 """Outputs of a job array: of all tasks, as they start, until the array has ended."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -27,6 +28,8 @@ class SessionReads(Protocol):
         """The outputs of several ranks of an attempt."""
 
 
+OnCut = Callable[[str], None]
+"""Called with the reason why an output cannot be read now; it is asked for again until it can be, or has ended."""
 TASKS_FOLLOWED: Final = 16
 """Tasks followed at one time; each kernel needs a connection. Further ones follow when these have ended."""
 CHUNKS_WAITING: Final = 64
@@ -65,10 +68,15 @@ def started_tasks(tasks: ArrayTasks) -> list[int]:
 class _Tasks:
     """Follows the tasks of an array as they start, and puts their output into one queue; None at the end."""
 
-    def __init__(self, calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]) -> None:
+    def __init__(
+        self, calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition], on_cut: OnCut | None
+    ) -> None:
         self._calls = calls
         self._array_id = array_id
         self._read = read
+        self._on_cut = on_cut
+        self._cut: dict[int, str] = {}
+        """Tasks whose output cannot be read now, and why."""
         self._room = asyncio.Semaphore(TASKS_FOLLOWED)
         self._followed: dict[int, asyncio.Task[None]] = {}
         self.arrived: asyncio.Queue[TaskChunk | Exception | None] = asyncio.Queue(maxsize=CHUNKS_WAITING)
@@ -93,26 +101,35 @@ class _Tasks:
         await asyncio.gather(*self._followed.values(), return_exceptions=True)
 
     async def _follow(self, index: int) -> None:
-        chunks = _task_output(self._calls, self._array_id, index, read=self._read.get(index))
+        chunks = _task_output(
+            self._calls, self._array_id, index, read=self._read.get(index), on_cut=partial(self._note_cut, index)
+        )
         try:
             async with self._room, aclosing(chunks):
                 async for chunk in chunks:
+                    self._cut.pop(index, None)
                     await self.arrived.put(chunk)
         except Exception as error:
             await self.arrived.put(error)
 
+    def _note_cut(self, index: int, why: str) -> None:
+        if self._on_cut is not None and why not in self._cut.values():
+            self._on_cut(why)
+        self._cut[index] = why
+
 
 async def task_outputs(
-    calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition]
+    calls: SessionReads, array_id: str, *, read: Mapping[int, TaskPosition], on_cut: OnCut | None = None
 ) -> AsyncGenerator[TaskChunk, None]:
     """The outputs of all tasks through all their attempts, in the order of arrival, until the array has ended.
 
     Args:
         read: by index, what is not read again.
+        on_cut: called when outputs cannot be read, as their agent is lost; once for all its tasks.
     Raises:
         NotFound: there is no such array.
     """
-    tasks = _Tasks(calls, array_id, read=read)
+    tasks = _Tasks(calls, array_id, read=read, on_cut=on_cut)
     watching = asyncio.create_task(tasks.watch())
     try:
         while (item := await tasks.arrived.get()) is not None:
@@ -126,7 +143,7 @@ async def task_outputs(
 
 
 async def _task_output(
-    calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None
+    calls: SessionReads, array_id: str, index: int, *, read: TaskPosition | None, on_cut: OnCut
 ) -> AsyncGenerator[TaskChunk, None]:
     id, attempt, is_cut, reads_left = f"{array_id}_{index}", 0, False, CUT_READS_MAX
     offsets: dict[int, int] = {}
@@ -149,6 +166,7 @@ async def _task_output(
             except GraphQLFault as fault:
                 if not (reads_left := _reads_left(session, fault, reads_left)):
                     return
+                on_cut(str(fault))
                 await asyncio.sleep(CUT_PAUSE_S)
         elif session.ended_at is not None:
             return

@@ -159,10 +159,8 @@ def _console() -> "Console":
     return Console(stderr=True, highlight=False, markup=False)
 
 
-RANKS_MAX: Final = 64
-"""Outputs followed at one time; each needs a connection."""
-CUT_PAUSE_S: Final = 1.0
-"""Pause before an output that could not be read is asked for again."""
+RANKS_MAX: Final = 64  # outputs followed at one time; each needs a connection
+CUT_PAUSE_S: Final = 1.0  # before an output that could not be read is asked for again
 CUT_READS_MAX: Final = 10  # of a session that has ended; its agent or a server may be back within some seconds
 
 
@@ -212,7 +210,7 @@ class Follower:
             if not is_unavailable(fault.errors):
                 raise
             if self._cut is None:
-                print(f"aliquot: {printable(str(fault))}; waiting for it, or for another attempt", file=sys.stderr)
+                _print_cut(str(fault))
             self._cut = fault
             time.sleep(CUT_PAUSE_S)
             return
@@ -241,6 +239,10 @@ class Follower:
         self._printer = RankPrinter(names_ranks=session.cluster_size > 1, raw=self._raw)
 
 
+def _print_cut(why: str) -> None:
+    print(f"aliquot: {printable(why)}; waiting for it, or for another attempt", file=sys.stderr, flush=True)
+
+
 class ArrayFollower:
     """Prints the outputs of all tasks of an array, line by line behind `[3] `. `run` may be called again."""
 
@@ -255,7 +257,7 @@ class ArrayFollower:
         """Follow until the array has ended, and return it as it ended."""
         from aliquot.client.task_outputs import TaskPosition
 
-        for one in self._client.task_outputs(self._id, read=self._read):
+        for one in self._client.task_outputs(self._id, read=self._read, on_cut=_print_cut):
             with deferred_interrupt():
                 self._printer(one).print(one.chunk)
                 known = self._read.get(one.index)
@@ -284,10 +286,8 @@ class RankPrinter:
         self._names_ranks = names_ranks
         self._prefix = prefix
         self._is_shown = not raw and sys.stdout.isatty()
-        self._partial_lines: dict[int, str] = {}
-        """By rank, a line without its end."""
-        self._ends: dict[int, int] = {}
-        """By rank, the offset behind what was printed."""
+        self._partial_lines: dict[int, str] = {}  # by rank, a line without its end
+        self._ends: dict[int, int] = {}  # by rank, the offset behind what was printed
 
     def print(self, chunk: "LogChunk | SessionLog") -> None:
         """Print a chunk; the last line of several ranks only when it is complete."""
