@@ -48,7 +48,9 @@ def with_idle_evictions(plan: Plan, snapshot: Snapshot, policy: Policy, *, now_u
         assert eviction.by_session is not None
         leaving[eviction.session_id] = eviction.by_session, now_us + eviction.grace_ms * 1000
     verdicts = dict(plan.verdicts)
-    for waiting in {by_session for by_session, _ in leaving.values()} & verdicts.keys():
+    for waiting in dict.fromkeys(by_session for by_session, _ in leaving.values()):
+        if waiting not in verdicts:
+            continue
         names = tuple(name for name, (by_session, _) in leaving.items() if by_session == waiting)
         idle_s = min(snapshot.idle[name].idle_us for name in names) // 1_000_000
         until_us = max(leaving[name][1] for name in names)
