@@ -6,9 +6,10 @@ import { mayOperate } from "../identity/rights";
 import { Faults } from "../parts/Faults";
 import type { User } from "./access/draft";
 import { KeysPanel } from "./access/KeysPanel";
+import { SecretsPanel } from "./access/SecretsPanel";
 import { UsersPanel } from "./access/UsersPanel";
 
-/** Users, their roles and their keys. */
+/** The viewer's secrets, and users, their roles and their keys. */
 export function AccessTab() {
   const live = useMe();
   const me = live.data;
@@ -22,6 +23,7 @@ export function AccessTab() {
           {me.scope ? `, by the scope of the key in use: ${me.scope}` : ""}.
         </p>
       ) : null}
+      {me ? <SecretsPanel me={me} key={me.name} /> : null}
       {me ? <UsersAndKeys me={me} /> : null}
       <section className="panel stack prose" aria-label="Agents' keys">
         <h2>Agents' keys</h2>

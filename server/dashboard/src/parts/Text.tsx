@@ -1,3 +1,4 @@
+import type { ClipboardEvent } from "react";
 import { FieldError, Input, Label, Text as Hint, TextArea, TextField } from "react-aria-components";
 
 interface Props {
@@ -11,12 +12,15 @@ interface Props {
   readonly isRequired?: boolean;
   readonly placeholder?: string;
   /** The type of the browser's control. */
-  readonly type?: "text" | "datetime-local";
+  readonly type?: "text" | "datetime-local" | "password";
+  readonly onPaste?: ((event: ClipboardEvent) => void) | undefined;
 }
 
 /** A text field of one or more lines, with its error message below. */
-export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder, type }: Props) {
-  const own = { placeholder: placeholder ?? "", autoComplete: "off", spellCheck: false };
+export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder, type, onPaste }: Props) {
+  // A value that is set here is no password to sign in with: "off" would let browsers fill in that one.
+  const autoComplete = type === "password" ? "new-password" : "off";
+  const own = { placeholder: placeholder ?? "", autoComplete, spellCheck: false };
   return (
     <TextField
       className="field"
@@ -25,6 +29,7 @@ export function Text({ label, value, onChange, hint, wrong, rows, isRequired, pl
       isInvalid={wrong !== undefined}
       isRequired={isRequired ?? false}
       type={type ?? "text"}
+      {...(onPaste && { onPaste })}
       validationBehavior="aria"
     >
       <Label>{label}</Label>

@@ -61,7 +61,7 @@ export function UserMenu({ name }: { readonly name: string }) {
               onChange={(isOn) => void setNotifying(isOn).then(tellFault)}
             />
             <Link href="/admin?tab=access" onClick={close}>
-              Keys
+              Keys and secrets
             </Link>
             <Button
               className="button"

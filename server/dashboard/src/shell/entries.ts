@@ -38,6 +38,7 @@ export function pageEntries(me: Me | null): Entry[] {
     { kind: "page", text: "My running sessions", path: `/sessions?state=running&owner=${mine}` },
     { kind: "page", text: "My failed sessions", path: `/sessions?state=failed&owner=${mine}` },
     ...TABS.map((tab) => ({ kind: "page", text: `Admin: ${tab}`, path: `/admin?tab=${tab}` })),
+    { kind: "page", text: "My secrets", path: "/admin?tab=access" },
     { kind: "page", text: "GraphiQL", path: "/graphiql", isDocument: true },
     { kind: "page", text: "Documentation", path: "/docs/", isDocument: true },
   ];

@@ -1,15 +1,18 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
+import { Link } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
 import { SecretNamesDocument } from "../generated/graphql";
 import { quantities } from "../format/amounts";
 import { durationText } from "../format/times";
+import { useIdentity } from "../identity/me";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
 import { Text } from "../parts/Text";
 import { EMPTY, type Field, type FieldsProps } from "./form";
 import { LABELS } from "./labels";
+import { isUsed, notStored, SECRETS_PATH, toggled } from "./secrets";
 
 const TOPOLOGIES = [
   { id: "prefer", text: "as few as possible" },
@@ -210,8 +213,6 @@ function Preflight({ form, wrongs, change }: FieldsProps) {
 }
 
 function Confinement({ form, wrongs, change }: FieldsProps) {
-  const secrets = useLive(async () => (await ask(SecretNamesDocument, {})).secrets, "secrets", { everyMs: 30_000 });
-  const names = secrets.data?.map(({ name }) => name);
   return (
     <>
       <div className="pair">
@@ -232,20 +233,7 @@ function Confinement({ form, wrongs, change }: FieldsProps) {
           onChange={(openFiles) => change({ openFiles })}
         />
       </div>
-      <Text
-        label={LABELS.secrets}
-        rows={2}
-        value={form.secrets}
-        wrong={wrongs.secrets}
-        placeholder={"NAME=VARIABLE\nNAME=file:FILE"}
-        hint={
-          names &&
-          (names.length
-            ? `Yours: ${names.join(", ")}.`
-            : "You have no secrets yet; store one with aliquot secret set NAME.")
-        }
-        onChange={(text) => change({ secrets: text })}
-      />
+      <SecretsField form={form} wrongs={wrongs} change={change} />
       <Check
         text="Run in a sandbox, on nodes that can"
         isOn={form.isSandboxed}
@@ -256,6 +244,45 @@ function Confinement({ form, wrongs, change }: FieldsProps) {
         isOn={form.isShared}
         onChange={(isShared) => change({ isShared })}
       />
+    </>
+  );
+}
+
+/** The secrets that the session receives, chosen from those that the user has stored. */
+function SecretsField({ form, wrongs, change }: FieldsProps) {
+  const me = useIdentity();
+  const stored = useLive(async () => (await ask(SecretNamesDocument, {})).secrets, `secrets/${me?.name ?? ""}`, {
+    everyMs: 30_000,
+  });
+  const names = stored.data?.map(({ name }) => name) ?? [];
+  return (
+    <>
+      <Text
+        label={LABELS.secrets}
+        rows={2}
+        value={form.secrets}
+        wrong={(stored.data && notStored(form.secrets, names)) ?? wrongs.secrets}
+        placeholder={"NAME=VARIABLE\nNAME=file:FILE"}
+        hint={stored.data && !names.length ? "You have no secrets yet." : undefined}
+        onChange={(secrets) => change({ secrets })}
+      />
+      {names.length ? (
+        <div className="chips many" role="group" aria-label="Your secrets">
+          {names.map((name) => (
+            <Button
+              key={name}
+              className="button chip"
+              aria-pressed={isUsed(form.secrets, name)}
+              onPress={() => change({ secrets: toggled(form.secrets, name) })}
+            >
+              {name}
+            </Button>
+          ))}
+        </div>
+      ) : null}
+      <p className="small">
+        <Link href={SECRETS_PATH}>{names.length ? "Your secrets" : "Store a secret"}</Link>
+      </p>
     </>
   );
 }
