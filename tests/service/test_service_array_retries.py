@@ -106,7 +106,7 @@ async def test_a_retried_task_waits_for_the_parallel_limit_of_its_array() -> Non
         await on.advance()
         assert running(on) == [second]
         for change in (on.sessions.hold_session, on.sessions.release_session):
-            with pytest.raises(StateConflict, match="max_parallel"):
+            with pytest.raises(StateConflict, match="starts it when fewer of its tasks run"):
                 await change(OWNER, first, None)
         await end(on, [second], code=0)
         assert running(on) == [first]

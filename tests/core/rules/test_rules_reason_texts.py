@@ -67,7 +67,7 @@ WORDS = [
         Evidence(slot="tpu.device", requested="1", available="0"),
         "No agent has a TPU. It starts when one is back; a smaller request does not help.",
     ),
-    (Reason.ARRAY_LIMIT, Evidence(), "Its array already runs as many tasks as max_parallel allows."),
+    (Reason.ARRAY_LIMIT, Evidence(), "Its array already runs as many tasks at a time as it allows."),
     (Reason.QUOTA, Evidence(quota=QuotaId("user:ann")), "User ann has used their quota."),
     (
         Reason.QUOTA,

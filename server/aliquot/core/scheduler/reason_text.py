@@ -189,7 +189,7 @@ _TEXTS: Final[Mapping[Reason, Callable[[Evidence], str]]] = {
     Reason.DEPENDENCY: lambda evidence: f"Waits for {_some(evidence.blocked_by)}.",
     Reason.NOT_BEFORE: _not_before,
     Reason.NO_AGENT: _no_agent,
-    Reason.ARRAY_LIMIT: lambda _: "Its array already runs as many tasks as max_parallel allows.",
+    Reason.ARRAY_LIMIT: lambda _: "Its array already runs as many tasks at a time as it allows.",
     Reason.QUOTA: _quota,
     Reason.BEHIND_HEAD: lambda evidence: f"Waits behind {_some(evidence.blocked_by)}, which is next in the queue.",
     Reason.MAKING_ROOM: _preempting,

@@ -383,9 +383,8 @@ def _tasks_in(draft: UnitOfWork, array: Session, *states: SessionState) -> list[
 
 def _check_own_hold(session: Session) -> None:
     if session.held_by == HELD_BY_ARRAY:
-        raise conflict(
-            session, f"its array {session.array_id} releases it within max_parallel; hold or release the array"
-        )
+        text = f"its array {session.array_id} starts it when fewer of its tasks run; hold or release the array"
+        raise conflict(session, text)
 
 
 def _conflict_of_versions(session: Session, *, expected: int) -> VersionConflict:
