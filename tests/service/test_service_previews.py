@@ -63,6 +63,10 @@ async def test_a_preview_shows_the_reason_queue_position_and_expected_start() ->
         assert len(given(shown)) == 2
         assert shown.order_estimate is not None
         assert shown.order_estimate.seconds == 60
+        limited = await preview(on, devices=2, estimated_duration=18_000, time_limit=7200)
+        assert limited.order_estimate is not None
+        assert limited.order_estimate.seconds == 7200
+        assert limited.order_estimate.explanation == "its time limit, which is below its owner's estimate"
         await on.submit(devices=2)
         await on.advance()
         behind = await preview(on, devices=2)

@@ -160,7 +160,7 @@ class PendingRow(Struct, frozen=True, kw_only=True):
             depends_on=spec.depends_on,
             owner=session.owner,
             project=session.project,
-            estimate_ms=spec.estimated_duration_ms,
+            estimate_ms=owner_estimate_ms(spec),
             workload=workload,
             limit_ms=spec.time_limit_ms or (EXTERNAL_LIMIT_MS if session.is_external_allocation else None),
             where=where_of(session),
@@ -210,6 +210,12 @@ def where_of(session: Session) -> PlacementConstraints:
         image="" if spec.image is None else image_label(spec.image),
         topology=topology,
     )
+
+
+def owner_estimate_ms(spec: SessionSpec) -> int | None:
+    """The owner's estimate of the run time, at most the time limit, which ends the run; None without an estimate."""
+    estimate_ms, limit_ms = spec.estimated_duration_ms, spec.time_limit_ms
+    return estimate_ms if estimate_ms is None or limit_ms is None else min(estimate_ms, limit_ms)
 
 
 def checkpoint_ms(spec: SessionSpec) -> int | None:

@@ -84,10 +84,10 @@ def _waited(inputs: OrderInputs, place: int) -> str:
 def _length(inputs: OrderInputs, place: int) -> str:
     """How long the session is expected to run, and by what."""
     expected_ms = int(inputs.estimates_ms[place])
-    if inputs.queue.column(ESTIMATE_MS)[place] >= 0:
-        return f"{duration_text(expected_ms)} long by its owner's estimate"
     if inputs.queue.column(LIMIT_MS)[place] == expected_ms:
         return f"at most {duration_text(expected_ms)} long"
+    if inputs.queue.column(ESTIMATE_MS)[place] >= 0:
+        return f"{duration_text(expected_ms)} long by its owner's estimate"
     return f"{duration_text(expected_ms)} long"
 
 

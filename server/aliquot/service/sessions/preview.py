@@ -11,7 +11,7 @@ from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.model.plan import KernelPlacement, Plan
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import PendingRow, Snapshot
+from aliquot.core.model.snapshot import PendingRow, Snapshot, owner_estimate_ms
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.service.access import check_may_submit
@@ -114,7 +114,7 @@ class Previews:
                 preview, starts_now=False, tasks_starting=0, waits=waits, expected_start=None, estimated_start=None
             )
         if rules.prices.rates:
-            expected = session.spec.estimated_duration_ms or (None if forecast is None else forecast.run_times.mean_ms)
+            expected = owner_estimate_ms(session.spec) or (None if forecast is None else forecast.run_times.mean_ms)
             starts = _starts_us(preview, now_us=now_us)
             kernels = next((one.kernels for one in decided.placements if one.session_id == row.session_id), ())
             cost = estimate(row, kernels, snapshot, prices=rules.prices, expected_ms=expected, from_us=starts)

@@ -9,7 +9,7 @@ from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.plan import KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import Queue
-from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, checkpoint_ms
+from aliquot.core.model.snapshot import AgentRow, PendingRow, RunningRow, checkpoint_ms, owner_estimate_ms
 from aliquot.core.prediction import Prediction, Workload
 from aliquot.core.saved_work import acknowledges, saved_ms
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
@@ -190,7 +190,7 @@ def running_row(
 def planned_ms(session: Session, predicted: Prediction | None, *, policy: Policy) -> int:
     """Run time that backfill plans with, see `planned_duration_ms`."""
     return planned_duration_ms(
-        estimate_ms=session.spec.estimated_duration_ms,
+        estimate_ms=owner_estimate_ms(session.spec),
         median_ms=None if predicted is None else predicted.median_ms,
         limit_ms=session.spec.time_limit_ms,
         policy=policy,
@@ -203,7 +203,7 @@ def _expected_ms(session: Session, predicted: Prediction | None) -> int | None:
     """Expected run time, as the order of waiting sessions has it: the owner's estimate, the mean, else the limit."""
     spec = session.spec
     if spec.estimated_duration_ms is not None:
-        return spec.estimated_duration_ms
+        return owner_estimate_ms(spec)
     return spec.time_limit_ms if predicted is None else predicted.estimate_ms
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from aliquot.core.allocation.occupancy import budget_cost
 from aliquot.core.idle_process import IdleCase, acts_us, idle_text
+from aliquot.core.model.snapshot import owner_estimate_ms
 from aliquot.core.prediction import Prediction
 from aliquot_schema.alerts import AlertRule
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId
@@ -154,8 +155,11 @@ def saved_work_view(work: SavedWork | None) -> SavedWorkView | None:
 
 def estimate_view(spec: SessionSpec, forecast: Prediction | None) -> OrderEstimateView | None:
     """Expected run time of a session: the owner's estimate, else the forecast; None without either."""
-    if spec.estimated_duration_ms is not None:
-        return OrderEstimateView(seconds=spec.estimated_duration_ms / 1000, explanation="estimated by its owner")
+    estimate_ms = owner_estimate_ms(spec)
+    if estimate_ms is not None:
+        is_limited = estimate_ms != spec.estimated_duration_ms
+        explanation = "its time limit, which is below its owner's estimate" if is_limited else "estimated by its owner"
+        return OrderEstimateView(seconds=estimate_ms / 1000, explanation=explanation)
     if forecast is None:
         return None
     return OrderEstimateView(seconds=forecast.estimate_ms / 1000, explanation=forecast.sentence())
