@@ -68,6 +68,11 @@ test("the request has only what was typed", () => {
   });
 });
 
+test.each(["32 g", " 32 GiB ", "32g"])("memory of %s is a size", (mem) => {
+  expect(wrongsOf(form({ mem }))).toEqual({});
+  expect(requestOf(form({ slot: "", mem })).slots[0]?.amount).toMatch(/^32g(ib)?$/i);
+});
+
 test("planned devices by agent, with their names", () => {
   const given = (device_id: string, amount: string) => ({ slot: "cuda.shares", devices: [{ device_id, amount }] });
   const kernels = [

@@ -1,11 +1,16 @@
 const SUFFIXES = ["", "k", "m", "g", "t", "p"] as const;
 
-/** The value of an amount of the API: a decimal number, or a size with a binary suffix, like `0.50`, `512g`; else NaN. */
+/** The value of an amount: a decimal number, or a size with a binary suffix, like `0.50`, `512g`, `32 GiB`; else NaN. */
 export function amountOf(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)([kmgtp])?(?:i?b)?$/i.exec(text.trim());
+  const match = /^(\d+(?:\.\d+)?)\s*([kmgtp])?(?:i?b)?$/i.exec(text.trim());
   if (!match) return text === "unlimited" ? Infinity : NaN;
   const power = SUFFIXES.indexOf((match[2]?.toLowerCase() ?? "") as (typeof SUFFIXES)[number]);
   return Number(match[1]) * 1024 ** power;
+}
+
+/** An amount as typed, like `32 GiB`, as the API takes it: without spaces. */
+export function amountInput(text: string): string {
+  return text.replace(/\s+/g, "");
 }
 
 /** Shares and counts with at most two decimal places: 0.5, 12, 0.33. */

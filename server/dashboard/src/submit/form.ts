@@ -1,4 +1,4 @@
-import { amountOf } from "../format/amounts";
+import { amountInput, amountOf } from "../format/amounts";
 import { positiveWrong, wholeWrong } from "../format/whole";
 import { DURATION_FORM, secondsOf } from "../format/times";
 import type { CreateSessionInput } from "../generated/graphql";
@@ -207,7 +207,7 @@ export function requestOf(form: Form): CreateSessionInput {
   const slots = [
     form.slot ? { slot: form.slot, amount: form.amount.trim() } : null,
     form.cpu ? { slot: "cpu", amount: form.cpu.trim() } : null,
-    form.mem ? { slot: "mem", amount: form.mem.trim() } : null,
+    form.mem ? { slot: "mem", amount: amountInput(form.mem) } : null,
     ...variablesOf(form.otherSlots).map(({ name, value }) => ({ slot: name, amount: value.trim() })),
   ].filter((slot) => slot !== null);
   return {

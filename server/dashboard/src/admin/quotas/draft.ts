@@ -1,4 +1,4 @@
-import { amountOf } from "../../format/amounts";
+import { amountInput, amountOf } from "../../format/amounts";
 import { isWhole, WHOLE_MAX } from "../../format/whole";
 import type { QuotaScope, QuotasQuery, SetQuotaInput } from "../../generated/graphql";
 
@@ -180,7 +180,7 @@ function slotsIn({ gpus, cpus, mem, other }: Amounts): { slot: string; amount: s
   return [
     ...(gpus.trim() ? [{ slot, amount: gpus.trim() }] : []),
     ...(cpus.trim() ? [{ slot: "cpu", amount: cpus.trim() }] : []),
-    ...(mem.trim() ? [{ slot: "mem", amount: mem.trim() }] : []),
+    ...(mem.trim() ? [{ slot: "mem", amount: amountInput(mem) }] : []),
     ...slotsOf(other),
   ];
 }
