@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.acceptance.run import CANCEL
@@ -116,3 +116,20 @@ async def test_a_session_is_extended_and_idle_gpus_are_released_with_one_click(
         await expect(page.get_by_text("Given back.")).to_be_visible()
         await until_state(client, name, "canceled")
         await expect(notice).to_have_count(0)
+
+
+async def test_a_refusal_names_the_session_with_a_link(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        session = await submit(client, "true", {"cpu": "1"}, name="late", held=True)
+
+        async def canceled_before(route: Route) -> None:
+            if "ReleaseSession" in (route.request.post_data or ""):
+                await client.change(CANCEL, {"id": session})
+            await route.continue_()
+
+        page = await tab.open(f"/sessions/{session}")
+        await page.route("**/graphql", canceled_before)
+        await page.get_by_role("button", name="Release").click()
+        refusal = page.get_by_role("alert").filter(has_text="late")
+        await expect(refusal.get_by_role("link", name="late")).to_have_attribute("href", f"/sessions/{session}")
+        assert session not in await refusal.inner_text()

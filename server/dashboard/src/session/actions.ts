@@ -120,12 +120,17 @@ async function carryOutAll(
   for (const target of targets) {
     try {
       const outcome = await act(target);
-      if ("message" in outcome) refused.push(`${nameOf(target)}: ${outcome.message}`);
+      if ("message" in outcome) refused.push(about(target, outcome.message));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused.push(`${nameOf(target)}: ${error.message}`);
+      refused.push(about(target, error.message));
     }
   }
   showNotice({ tone: refused.length ? "bad" : "good", text: summary(done, targets.length, refused) });
   return refused.length === 0;
+}
+
+/** A message with the name of the session that it is about, unless it has the id, which is shown as the name. */
+function about(target: Target, message: string): string {
+  return message.includes(target.id) ? message : `${nameOf(target)}: ${message}`;
 }
