@@ -42,6 +42,11 @@ test.each([
   ["time_limit: it is too long", "It is too long"],
   ["cluster_size: 100000 is more than 4096", "100000 is more than 4096"],
   ["slots: mem: a kernel asks for 1p", "Memory: a kernel asks for 1p"],
+  ["secrets: ann has no secret HUB_TOKEN", "ann has no secret HUB_TOKEN"],
+  [
+    "project: kim is not a member of vision; your projects are audio",
+    "kim is not a member of vision; your projects are audio",
+  ],
 ])("beside its field, %s is %s", (message, shown) =>
   expect(Object.values(shownWrongs({}, new Set(), objectionOf({ message }), form()))).toEqual([shown]),
 );

@@ -8,10 +8,13 @@ export interface Objection {
   readonly field: string | null;
 }
 
+/** First words of the server's sentences. Any other one may be the name of a user, which keeps its letters. */
+const BEGINNING = /^(?:a|all|an|at|give|it|its|no|not|nothing|only|the|there|this|two|you)[ ,]/;
+
 /** A message without the API's name of its field, beside which it is shown. */
 function withoutName(message: string): string {
   const rest = inForm(message.replace(/^[a-z_]+: (?=[A-Za-z0-9])/, ""));
-  return /^[a-z]+[ ,]/.test(rest) ? rest.charAt(0).toUpperCase() + rest.slice(1) : rest;
+  return BEGINNING.test(rest) ? rest.charAt(0).toUpperCase() + rest.slice(1) : rest;
 }
 
 export function objectionOf(error: { readonly message: string; readonly field?: string | null }): Objection {
