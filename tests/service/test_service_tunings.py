@@ -100,6 +100,9 @@ async def test_a_proposal_whose_weights_were_changed_back_is_not_said_to_be_appl
         await on.journal.transact(lambda draft: draft.put(before, "changed"), actor=BY_TUNING)
         with pytest.raises(VersionConflict, match="; tune again"):
             await jobs.apply_tuning(OPERATOR, found.id)
+        shown = await jobs.backtest(OPERATOR, found.id)
+        assert shown is not None
+        assert shown.superseded == f"the policy was changed since; it has version {on.state.policy.version} now"
 
 
 async def test_a_proposal_that_is_no_better_or_of_an_older_policy_is_refused() -> None:
@@ -183,6 +186,21 @@ async def test_a_policy_on_trial_is_taken_back_when_waits_stay_above_the_band() 
             ("policy.changed", BY_TUNING)
         ] * 2
         assert await restarted.run_once() is None
+
+
+async def test_a_tuning_that_was_taken_back_says_why() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.state.board.missing = None
+        jobs, found = await tuned(on, proposal(on.state.policy.version), NewTuning(apply=TuneApply.AUTO))
+        assert (found.applied_version, found.superseded) == (on.state.policy.version, None)
+        trial = PolicyTrial(state=on.state, journal=on.journal, clock=on.clock)
+        late(on, 0.5)
+        await trial.run_once()
+        on.clock.advance(LEFT_US / 1e6)
+        assert await trial.run_once() == "policy_trial_taken_back"
+        [shown] = await jobs.backtests(OPERATOR)
+        why = "it was taken back: 50% of the sessions started after the P90 they were told, for 6 h"
+        assert (shown.applied_version, shown.superseded) == (found.applied_version, why)
 
 
 async def test_a_policy_on_trial_that_returns_into_the_band_is_kept() -> None:

@@ -199,5 +199,7 @@ class BacktestView(Struct, frozen=True, kw_only=True):
     """The result of a tuning."""
     applied_version: int | None = None
     """Version of the policy in which its proposal was applied."""
+    superseded: str | None = None
+    """Why the policy is no longer that version; None = it is, or the proposal was not applied."""
     applies_itself: bool = False
     """Whether a better policy is applied without being asked, see `TuneApply`."""

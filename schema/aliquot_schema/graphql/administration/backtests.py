@@ -149,6 +149,10 @@ class Backtest:
     applied_version: int | None = strawberry.field(
         description="Version of the policy in which the proposal was applied; null = it was not."
     )
+    superseded: str | None = strawberry.field(
+        description="Why the policy is no longer that version, as when the proposal was taken back; null = it is, or "
+        "the proposal was not applied."
+    )
 
     @classmethod
     def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:

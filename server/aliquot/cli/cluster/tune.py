@@ -97,6 +97,7 @@ def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
         yield f"  {printable(loser.name)} waits longer: {before} -> {after}, {count_text(loser.sessions, 'session')}"
     yield printable(tuning.verdict)
     if found.applied_version is not None:
-        yield f"applied as version {found.applied_version} of the policy"
+        since = f"; {printable(found.superseded)}" if found.superseded else ""
+        yield f"applied as version {found.applied_version} of the policy{since}"
     elif tuning.is_better and not found.applies_itself:  # otherwise a note says why it is not applied
         yield f"to apply it: aliquot tune --apply {found.id}"

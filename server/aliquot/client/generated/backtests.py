@@ -209,6 +209,11 @@ class Backtest(Struct, frozen=True, kw_only=True):
     """Whether a better policy of this tuning is applied by itself."""
     applied_version: int | None
     """Version of the policy in which the proposal was applied; null = it was not."""
+    superseded: str | None
+    """
+    Why the policy is no longer that version, as when the proposal was taken back; null = it is, or the proposal was not
+    applied.
+    """
 
 
 class BacktestRunInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

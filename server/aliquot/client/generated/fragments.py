@@ -50,12 +50,13 @@ id version user name scope created_at expires_at revoked_at is_valid gpu_hours_m
 sessions_max gpu_hours submitted dry_run_first""",
     "ApplyTuningResult": """
 __typename ... on Backtest { id state progress created_at created_by since until labels
-failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version }
-... on InvalidRequest { code message field } ... on LimitExceeded { code message field
-limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
-... on Unavailable { code message } ... on NotFound { code message kind id } ... on
-StateConflict { code message id StateConflict_state: state } ... on VersionConflict { code
-message id expected VersionConflict_actual: actual } ... on Error { code message }""",
+failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version
+superseded } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on NotFound { code message kind id
+} ... on StateConflict { code message id StateConflict_state: state } ... on
+VersionConflict { code message id expected VersionConflict_actual: actual } ... on Error {
+code message }""",
     "ArrayMetrics": """tasks { ...TaskMetrics } end""",
     "ArrayTasks": """
 waiting { ...TaskSet } active { ...TaskSet } completed { ...TaskSet } failed { ...TaskSet
@@ -65,7 +66,7 @@ waiting { ...TaskSet } active { ...TaskSet } completed { ...TaskSet } failed { .
     "AuditChangeUncountedConnection": """edges { ...AuditChangeEdge } pageInfo { ...PageInfo }""",
     "Backtest": """
 id state progress created_at created_by since until labels failure report {
-...BacktestReport } tuning { ...Tuning } applies_itself applied_version""",
+...BacktestReport } tuning { ...Tuning } applies_itself applied_version superseded""",
     "BacktestDifference": """session_id owner recorded simulated reason""",
     "BacktestGroup": """kind name sessions gpu_hours wait wait_before completion slowdown""",
     "BacktestMove": """session_id owner project wait_before wait_after""",
@@ -90,11 +91,11 @@ ended_at sessions""",
     "BookingSuccess": """booking { ...Booking } others { ...Booking } revision""",
     "CancelBacktestResult": """
 __typename ... on Backtest { id state progress created_at created_by since until labels
-failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version }
-... on InvalidRequest { code message field } ... on LimitExceeded { code message field
-limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
-... on Unavailable { code message } ... on NotFound { code message kind id } ... on Error
-{ code message }""",
+failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version
+superseded } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on NotFound { code message kind id
+} ... on Error { code message }""",
     "CancelSessionResult": """
 __typename ... on CancelSessionSuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit
@@ -550,20 +551,20 @@ code message } ... on Error { code message }""",
     "SlotGrant": """slot devices { ...DeviceAmount }""",
     "StartBacktestResult": """
 __typename ... on Backtest { id state progress created_at created_by since until labels
-failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version }
-... on InvalidRequest { code message field } ... on LimitExceeded { code message field
-limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
-... on Unavailable { code message } ... on StateConflict { code message id
+failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version
+superseded } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on StateConflict { code message id
 StateConflict_state: state } ... on Error { code message }""",
     "StartForecast": """
 made_at age starts_now start { ...TimeBand } end { ...TimeBand } within_hour runs_known
 unknown basis""",
     "StartTuningResult": """
 __typename ... on Backtest { id state progress created_at created_by since until labels
-failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version }
-... on InvalidRequest { code message field } ... on LimitExceeded { code message field
-limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
-... on Unavailable { code message } ... on StateConflict { code message id
+failure report { ...BacktestReport } tuning { ...Tuning } applies_itself applied_version
+superseded } ... on InvalidRequest { code message field } ... on LimitExceeded { code
+message field limit actual } ... on Unauthenticated { code message } ... on Forbidden {
+code message } ... on Unavailable { code message } ... on StateConflict { code message id
 StateConflict_state: state } ... on Error { code message }""",
     "StateConflict": """code message id state""",
     "Statement": """

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from aliquot.core.policy_changes import amended
 from aliquot.core.validation.fields import count, label
 from aliquot.service.access import check_role
-from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial
+from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial, with_outcome
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder, BacktestRunner, OrderedRun, TuningOrder
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.ports import Clock, Ids
@@ -113,12 +113,11 @@ class Backtests(OperatorCommands):
             VersionConflict: the policy has changed since the tuning began, or the proposal was taken back.
         """
         view = self._found(caller, name)
-        if view.tuning is None:
+        if (tuning := view.tuning) is None:
             raise StateConflict(f"{name[:80]} is no tuning that has completed", id=name[:80], state=view.state)
-        if not view.tuning.is_better:
-            raise StateConflict(view.tuning.verdict, id=name[:80], state=view.state)
+        if not tuning.is_better:
+            raise StateConflict(tuning.verdict, id=name[:80], state=view.state)
         if view.applied_version != self._state.policy.version:
-            tuning = view.tuning
             version = await self._act(caller, lambda draft: self._apply(draft, name, tuning))
             self._set(name, applied_version=version)
         return self._views[name]
@@ -205,12 +204,14 @@ class Backtests(OperatorCommands):
     async def backtest(self, caller: Caller, name: str) -> BacktestView | None:
         """A backtest; None if there is none of this id, or no longer. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
-        return self._views.get(name)
+        view = self._views.get(name)
+        return None if view is None else with_outcome(view, self._state)
 
     async def backtests(self, caller: Caller) -> Sequence[BacktestView]:
         """Kept backtests, newest first, without their reports. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
-        return tuple(replace(view, report=None, tuning=None) for view in reversed(self._views.values()))
+        views = (with_outcome(view, self._state) for view in reversed(self._views.values()))
+        return tuple(replace(view, report=None, tuning=None) for view in views)
 
     async def close(self) -> None:
         """Stop all backtests."""
@@ -259,10 +260,9 @@ class Backtests(OperatorCommands):
         unknown = [name for name in (*run.without, *([] if run.like is None else [run.like])) if name not in known]
         if unknown:
             raise InvalidRequest(f"there is no agent {unknown[0][:80]}; `aliquot agents list` lists them", field="runs")
-        changes: dict[str, Any] = dict(run.policy or {})
         return OrderedRun(
             label=label(run.label, field="label") or f"run {number}",
-            policy=None if run.policy is None else amended(self._state.policy, changes),
+            policy=None if run.policy is None else amended(self._state.policy, dict(run.policy)),
             like=None if run.like is None else AgentId(run.like),
             count=0 if run.like is None else count(run.count, field="count", least=1, most=AGENTS_MAX),
             without=tuple(AgentId(name) for name in run.without),

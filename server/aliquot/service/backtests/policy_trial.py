@@ -22,6 +22,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.ids import UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.policies import Weights
+from aliquot_schema.views.backtests import BacktestView
 
 BY_TUNING: Final = UserId("system:tuning")
 """Actor of what tunings and trials do by themselves."""
@@ -34,6 +35,7 @@ TRIAL_US: Final = 14 * 86_400_000_000
 """A policy that is not taken back within this time stays."""
 EVERY_S: Final = 600.0
 OPEN: Final = "on trial"
+TAKEN_BACK: Final = "taken back"
 log: Final = logging.getLogger("aliquot.policy")
 
 
@@ -47,6 +49,17 @@ def begin_trial(draft: UnitOfWork, tuning: str, *, before: Weights, version: int
         "before": msgspec.json.encode(before).decode(),
     }
     draft.put(Action(id=TRIAL_ID, facts=facts), "policy_trial_begun")
+
+
+def with_outcome(view: BacktestView, state: State) -> BacktestView:
+    """A tuning with the reason why the policy is no longer the one that it made, if so."""
+    version, trial = view.applied_version, state.actions.get(TRIAL_ID)
+    if version is None or version == state.policy.version:
+        return view
+    facts = {} if trial is None else trial.facts
+    if facts.get("tuning") == view.id and facts.get("state") == TAKEN_BACK:
+        return replace(view, superseded=f"it was taken back: {facts['reason']}")
+    return replace(view, superseded=f"the policy was changed since; it has version {state.policy.version} now")
 
 
 class PolicyTrial:
@@ -101,7 +114,7 @@ class PolicyTrial:
         is_out = above is not None and above > ABOVE_MAX
         if above is not None and is_out and left_us is not None and now_us - int(left_us) >= LEFT_US:
             what = f"{above:.0%} of the sessions started after the P90 they were told"
-            return "policy_trial_taken_back", known | {"state": "taken back", "reason": f"{what}, for {LEFT_H} h"}
+            return "policy_trial_taken_back", known | {"state": TAKEN_BACK, "reason": f"{what}, for {LEFT_H} h"}
         if now_us - int(facts["since_us"]) >= TRIAL_US:
             return "policy_trial_ended", known | {"state": "kept", "reason": _kept(above)}
         if above is None or is_out == (left_us is not None):

@@ -7,6 +7,7 @@ import { fidelityOf, inputOf, isOpen, movesOf, type Backtest } from "./figures";
 import { load, start, stop } from "./running";
 
 const EVERY_MS = 1000;
+const IN_FORCE_EVERY_MS = 60_000;
 const DAYS = 7;
 const GONE = "The server does not have this backtest any more. It keeps the last 20 until it is restarted.";
 
@@ -88,6 +89,7 @@ export function useFollowed(
         latest.current.onFound(found);
         if (found === null) latest.current.onWrong(GONE);
         else if (isOpen(found.state)) timer = window.setTimeout(() => void next(), EVERY_MS);
+        else if (isInForce(found)) timer = window.setTimeout(() => void next(), IN_FORCE_EVERY_MS);
       } catch (error) {
         if (!(error instanceof Refusal)) throw error;
         if (isOver) return;
@@ -102,6 +104,11 @@ export function useFollowed(
       window.clearTimeout(timer);
     };
   }, [id]);
+}
+
+/** Whether the policy is the one that a tuning made: it may be taken back. */
+function isInForce({ applied_version, superseded }: Backtest): boolean {
+  return applied_version !== null && superseded === null;
 }
 
 /** Runs something; a refusal of the server becomes a message. */

@@ -98,7 +98,10 @@ export function Proposal({ backtest, tuning, onApplied, onWrong }: ProposalProps
           Apply to version {tuning.base_version} of the policy
         </Button>
       ) : (
-        <p>Applied as version {backtest.applied_version} of the policy.</p>
+        <p>
+          Applied as version {backtest.applied_version} of the policy
+          {backtest.superseded === null ? "" : `; ${backtest.superseded}`}.
+        </p>
       )}
     </section>
   );
