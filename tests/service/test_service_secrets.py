@@ -128,7 +128,7 @@ async def test_an_unreadable_secret_does_not_block_the_other_secrets(vault: Secr
 
 async def test_a_session_may_request_only_existing_secrets(vault: Secrets) -> None:
     uses = secrets_of([("token", "TOKEN", None)], variables=())
-    with pytest.raises(InvalidRequest, match="has no secret token"):
+    with pytest.raises(InvalidRequest, match=r"has no secret token; store it with .* or in the dashboard"):
         await vault.check(ANNA.user, uses)
     await vault.set_secret(ANNA, "token", "hers")
     await vault.check(ANNA.user, uses)

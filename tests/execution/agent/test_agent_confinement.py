@@ -108,7 +108,8 @@ async def test_a_folder_that_a_job_made_in_its_secrets_folder_is_removed(harness
 async def test_an_order_with_a_deleted_secret_is_refused_with_the_reason(harness: AgentHarness) -> None:
     report = await harness.run(with_secrets(shell("true"), grant(None, as_env="TOKEN")))
     assert report.phase is KernelPhase.REFUSED
-    assert report.message == "the secret token of anna was deleted; `aliquot secret set token` stores it again"
+    how = "store it again: `aliquot secret set token`, or the dashboard"
+    assert report.message == f"the secret token of anna was deleted; {how}"
     lost = replace(grant(None, as_env="TOKEN"), why_not="its key is lost")
     report = await harness.run(with_secrets(shell("true"), lost))
     assert report.message == "the secret token cannot be read: its key is lost"

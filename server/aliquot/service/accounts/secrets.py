@@ -153,8 +153,8 @@ class Secrets:
         known = {secret.name for secret in await self._open_store().names(owner)} if uses else set()
         for use in uses:
             if use.name not in known:
-                text = f"secrets: {owner} has no secret {use.name}; store it with `aliquot secret set {use.name}`"
-                raise InvalidRequest(text, field="secrets")
+                how = f"store it with `aliquot secret set {use.name}`, or in the dashboard under Keys and secrets"
+                raise InvalidRequest(f"secrets: {owner} has no secret {use.name}; {how}", field="secrets")
 
     async def filled(self, orders: Sequence[LaunchOrder]) -> Sequence[LaunchOrder]:
         """The orders with the values of their secrets; an agent rejects an order with a missing value.

@@ -415,7 +415,8 @@ def _missing_secret(grant: SecretGrant) -> AliquotError:
     name = grant.use.name
     if grant.why_not is not None:
         return Unavailable(f"the secret {name} cannot be read: {grant.why_not}")
-    text = f"the secret {name} of {grant.owner} was deleted; `aliquot secret set {name}` stores it again"
+    how = f"store it again: `aliquot secret set {name}`, or the dashboard"
+    text = f"the secret {name} of {grant.owner} was deleted; {how}"
     return NotFound(text, kind="secret", id=name)
 
 
