@@ -129,7 +129,7 @@ async def test_a_refusal_names_the_session_with_a_link(browser: Browser, demo: O
 
         page = await tab.open(f"/sessions/{session}")
         await page.route("**/graphql", canceled_before)
-        await page.get_by_role("button", name="Release").click()
+        await page.get_by_role("button", name="Release", exact=True).click()
         refusal = page.get_by_role("alert").filter(has_text="late")
         await expect(refusal.get_by_role("link", name="late")).to_have_attribute("href", f"/sessions/{session}")
         assert session not in await refusal.inner_text()
