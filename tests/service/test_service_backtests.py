@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.app.backtests import read_part
-from aliquot.clock import RandomIds
-from aliquot.service.backtests.jobs import KEPT_MAX, WAITING_MAX, Backtests
-from aliquot.service.backtests.ports import BacktestNews, BacktestOrder, OrderedRun, TuningOrder
+from aliquot.service.backtests.jobs import WAITING_MAX, Backtests
+from aliquot.service.backtests.ports import KEPT_MAX, BacktestNews, BacktestOrder, OrderedRun, TuningOrder
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import UserId
@@ -20,6 +19,7 @@ from aliquot_schema.quotas import QuotaScope
 from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, Role
 from aliquot_schema.views.admin import NewQuota
 from aliquot_schema.views.backtests import BacktestReport, BacktestState
+from backtest_records import sources
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -54,7 +54,8 @@ class FakeRunner:
 
 
 def jobs(on: Stage, runner: FakeRunner | None) -> Backtests:
-    return Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
+    found = None if runner is None else sources(runner)
+    return Backtests(state=on.state, journal=on.journal, clock=on.clock, sources=found)
 
 
 async def until(is_true: Callable[[], bool]) -> None:

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from aliquot.clock import RandomIds
 from aliquot.core.foresight.accuracy import GroupAccuracy
 from aliquot.core.foresight.scoring import AccuracyReport
 from aliquot.core.simulation.recorded_history import RecordedHistory
@@ -25,6 +24,7 @@ from aliquot_schema.ids import UserId
 from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.requests import Caller, NewTuning, Role
 from aliquot_schema.views.backtests import BacktestState, BacktestView, TuneApply, TuningChange, TuningReport
+from backtest_records import sources
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -65,7 +65,7 @@ class FakeRunner:
 async def tuned(on: Stage, report: TuningReport, asked: NewTuning = MANUAL) -> tuple[Backtests, BacktestView]:
     """A completed tuning."""
     runner = FakeRunner(BacktestNews(tuning=report))
-    jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
+    jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, sources=sources(runner))
     begun = await jobs.start_tuning(OPERATOR, asked)
     async with asyncio.timeout(60):
         while True:
@@ -283,7 +283,7 @@ async def test_a_tuning_that_is_canceled_while_its_proposal_is_committed_has_app
 
         runner = FakeRunner(BacktestNews(tuning=proposal(on.state.policy.version)))
         journal = cast("Journal", SlowJournal())
-        jobs = Backtests(state=on.state, journal=journal, clock=on.clock, ids=RandomIds(), runner=runner)
+        jobs = Backtests(state=on.state, journal=journal, clock=on.clock, sources=sources(runner))
         begun = await jobs.start_tuning(OPERATOR, NewTuning(apply=TuneApply.AUTO))
         await commits.wait()
         canceling = asyncio.create_task(jobs.cancel_backtest(OPERATOR, begun.id))
@@ -313,7 +313,7 @@ def test_a_part_with_too_few_sessions_is_refused_with_a_way_to_more(first: int, 
 async def test_a_span_before_1970_is_refused(since: datetime | None, until: datetime) -> None:
     async with stage([agent("a", devices=4)]) as on:
         runner = FakeRunner(BacktestNews())
-        jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, ids=RandomIds(), runner=runner)
+        jobs = Backtests(state=on.state, journal=on.journal, clock=on.clock, sources=sources(runner))
         with pytest.raises(InvalidRequest, match="none before 1970"):
             await jobs.start_tuning(OPERATOR, NewTuning(since=since, until=until))
         assert "tuning_started" not in on.state.actions

@@ -30,6 +30,7 @@ from aliquot.service.admin.policy import BY_SETTING, begin_stopped, renew_weight
 from aliquot.service.agents.doctor import Inspector
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.audit.agent_keys import KeyChangeRecorder
+from aliquot.service.backtests.ports import BacktestSources
 from aliquot.service.foresight.forecasting import ForecastPlan
 from aliquot.service.retention import Periods, RetentionPlan
 from aliquot.service.sessions.command_checks import CommandChecks, CommandRules
@@ -251,8 +252,7 @@ async def parts_of(
             audit=database.store.book,
             alerts=outfit.notices,
             notices=database.store.outbox,
-            backtests=backtests,
-            ids=RandomIds(),
+            backtests=BacktestSources(ids=RandomIds(), runner=backtests, records=database.store.backtests),
             inspector=inspector,
             leader=leader,
         ),

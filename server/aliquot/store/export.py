@@ -32,6 +32,7 @@ from sqlalchemy.exc import (
 
 import aliquot.store.alert_tables
 import aliquot.store.audit.holdings
+import aliquot.store.backtests
 import aliquot.store.forecasts
 import aliquot.store.hash_chain
 import aliquot.store.ledger.tables

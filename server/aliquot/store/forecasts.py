@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Index, Row, Table, and_, delete, or_, select, tuple_, update
-from sqlalchemy.dialects import sqlite
 
 from aliquot.core.foresight.shown_forecasts import (
     DAY_US,
@@ -17,7 +16,7 @@ from aliquot.core.foresight.shown_forecasts import (
 )
 from aliquot.service.foresight.ports import PublishedBoard
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, number_key, text_column, text_key
-from aliquot.store.engines.database import Runner
+from aliquot.store.engines.database import Runner, upsert
 from aliquot.store.tables import COUNTER
 from aliquot_schema.ids import SessionId
 
@@ -124,7 +123,7 @@ def _add(connection: Connection, *, records: Sequence[ForecastRecord]) -> None:
         for record in records
     ]
     with connection.begin():
-        connection.execute(_upsert(connection, FORECASTS).on_conflict_do_nothing(), rows)
+        connection.execute(upsert(connection, FORECASTS).on_conflict_do_nothing(), rows)
 
 
 def _settle(connection: Connection, *, settlements: Sequence[SessionOutcome]) -> None:
@@ -156,7 +155,7 @@ def _page(
 
 
 def _count_at_once(connection: Connection, *, day: int, count: int) -> None:
-    added = _upsert(connection, DAYS).values(day=day, at_once=count)
+    added = upsert(connection, DAYS).values(day=day, at_once=count)
     added = added.on_conflict_do_update(index_elements=[DAYS.c.day], set_={"at_once": DAYS.c.at_once + count})
     with connection.begin():
         connection.execute(added)
@@ -176,7 +175,7 @@ def _remove(connection: Connection, *, before_us: int, limit: int) -> int:
 
 def _put(connection: Connection, *, board: PublishedBoard) -> None:
     values = {"epoch": board.epoch, "number": board.number, "format": FORMAT, "body": board.body}
-    put = _upsert(connection, BOARDS).values(id=_ROW, **values)
+    put = upsert(connection, BOARDS).values(id=_ROW, **values)
     put = put.on_conflict_do_update(
         index_elements=[BOARDS.c.id], set_=values, where=BOARDS.c.epoch <= put.excluded.epoch
     )
@@ -191,15 +190,6 @@ def _newest(connection: Connection, *, known: tuple[int, int]) -> PublishedBoard
         return None
     body = connection.execute(select(BOARDS.c.body)).scalar_one()
     return PublishedBoard(epoch=key.epoch, number=key.number, body=body)
-
-
-def _upsert(connection: Connection, table: Table) -> Any:
-    """An insert of the database's own dialect, which knows what to do about a row that exists."""
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql
-
-        return postgresql.insert(table)
-    return sqlite.insert(table)
 
 
 def _record(row: Row[Any]) -> ForecastRecord:

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, inspect, text
 
 from aliquot.service.ports import StoreUnavailable
 
-REVISIONS: Final = ("0017", "0018", "0019", "0020", "0021", "0022", "0023", "0024", "0025", "0026")
+REVISIONS: Final = ("0017", "0018", "0019", "0020", "0021", "0022", "0023", "0024", "0025", "0026", "0027")
 """Every revision in `migrations/versions`, oldest first. The first one is the baseline, which creates all tables."""
 HEAD: Final = REVISIONS[-1]
 SCRIPTS: Final = "aliquot.store:migrations"

@@ -21,6 +21,7 @@ from aliquot.store.archive.search import archived, merged, seals_after
 from aliquot.store.archive.verification import all_seals, verify_archives
 from aliquot.store.audit import holdings, log
 from aliquot.store.audit.holdings import catch_up
+from aliquot.store.backtests import DatabaseBacktests
 from aliquot.store.commit import GroupCommits, Outcome, commit_group
 from aliquot.store.engines.database import is_nul_error, unavailability
 from aliquot.store.engines.sqlite import SqliteDatabase, back_up
@@ -165,6 +166,7 @@ class DatabaseStore:
         self.book: Final = DatabaseAudit(self, archive=archive)
         self.outbox: Final = DatabaseOutbox(self)
         self.forecasts: Final = DatabaseForecasts(self)
+        self.backtests: Final = DatabaseBacktests(self)
 
     async def open(self) -> LoadedRows:
         return await self._opened(leads=True)

@@ -239,7 +239,7 @@ class BacktestQueries:
         context = info.context
         return await context.services.administration.backtests.backtest(context.caller, id)
 
-    @root_field(list[Backtest], "The backtests of the answering server, the newest first. For operators.")
+    @root_field(list[Backtest], "The newest 50 backtests, the newest first, without results. For operators.")
     async def backtests(self, info: Info[Context, None]) -> list[backtests.BacktestView]:
         context = info.context
         return list(await context.services.administration.backtests.backtests(context.caller))

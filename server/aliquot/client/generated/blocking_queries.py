@@ -127,7 +127,7 @@ class BlockingQueries(BlockingCalls):
         return self._ask(self._plain.backtest(id))
 
     def backtests(self) -> tuple[Backtest, ...]:
-        """The backtests of the answering server, the newest first. For operators."""
+        """The newest 50 backtests, the newest first, without results. For operators."""
         return self._ask(self._plain.backtests())
 
     def statement(self, project: str, *, month: str | None = None) -> Statement:

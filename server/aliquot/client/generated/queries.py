@@ -287,7 +287,7 @@ class Queries(Requests):
         return found
 
     async def backtests(self) -> tuple[Backtest, ...]:
-        """The backtests of the answering server, the newest first. For operators."""
+        """The newest 50 backtests, the newest first, without results. For operators."""
         found: tuple[Backtest, ...] = await self._read(BACKTESTS, {}, tuple[Backtest, ...])
         return found
 

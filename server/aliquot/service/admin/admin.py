@@ -14,10 +14,10 @@ from aliquot.service.alerts.context import NoticeRecords
 from aliquot.service.alerts.plan import AlertPlan
 from aliquot.service.audit.audit import Auditing, AuditStore
 from aliquot.service.backtests.jobs import Backtests
-from aliquot.service.backtests.ports import BacktestRunner
+from aliquot.service.backtests.ports import BacktestSources
 from aliquot.service.billing.statements import Billing
 from aliquot.service.operators import OperatorCommands
-from aliquot.service.ports import Clock, Ids
+from aliquot.service.ports import Clock
 from aliquot.service.quotas import Quotas
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
@@ -80,9 +80,7 @@ class OperatorSources(Struct, frozen=True, kw_only=True):
     alerts: AlertPlan | None = None
     notices: NoticeRecords | None = None
     """Alerts and deliveries."""
-    backtests: BacktestRunner | None = None
-    ids: Ids | None = None
-    """For backtests."""
+    backtests: BacktestSources | None = None
     inspector: Callable[[], Inspector | None] = lambda: None
     """Returns the inspector of agents of the present term; None while this server does not lead."""
     leader: Callable[[], str | None] = lambda: None
@@ -106,9 +104,7 @@ class Administration:
             state=state, journal=journal, clock=clock, inspector=sources.inspector, leader=sources.leader
         )
         self.backups: Final = Backups(state=state, journal=journal, clock=clock, file=sources.file)
-        self.backtests: Final = Backtests(
-            state=state, journal=journal, clock=clock, ids=sources.ids, runner=sources.backtests
-        )
+        self.backtests: Final = Backtests(state=state, journal=journal, clock=clock, sources=sources.backtests)
         self.audit: Final = Auditing(state=state, journal=journal, clock=clock, store=sources.audit)
         self.alerts: Final = AlertCommands(
             state=state, journal=journal, clock=clock, plan=sources.alerts, records=sources.notices

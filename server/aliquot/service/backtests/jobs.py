@@ -1,71 +1,54 @@
-"""Backtest jobs: starts, queues, lists and cancels backtests. They run one at a time; results are kept in memory."""
+"""Backtest jobs: starts, queues, lists and cancels backtests. Each server runs one at a time.
+
+The database has all of them, so that every server shows the results, also after a restart.
+"""
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing
-from datetime import datetime
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from aliquot.core.policy_changes import amended
-from aliquot.core.validation.fields import count, label
 from aliquot.service.access import check_role
+from aliquot.service.backtests.orders import BacktestOrders
 from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial, with_outcome
-from aliquot.service.backtests.ports import BacktestNews, BacktestOrder, BacktestRunner, OrderedRun, TuningOrder
+from aliquot.service.backtests.ports import KEPT_MAX, OPEN, BacktestNews, BacktestOrder, BacktestSources, interrupted
 from aliquot.service.operators import OperatorCommands, check_version
-from aliquot.service.ports import Clock, Ids
-from aliquot.service.quotas import quota_of
+from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.forecast_board import SWITCHED_OFF
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot.service.views.terms import microseconds, moment
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable, VersionConflict
-from aliquot_schema.ids import AgentId
 from aliquot_schema.orchestration import Action
-from aliquot_schema.quotas import Quota
-from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, NewTuning, Role
-from aliquot_schema.views.backtests import BASE_LABEL, BacktestState, BacktestView, TuneApply, TuningReport
+from aliquot_schema.requests import Caller, NewBacktest, NewTuning, Role
+from aliquot_schema.views.backtests import BacktestState, BacktestView, TuneApply, TuningReport
 
 WAITING_MAX: Final = 4
 """Backtests that wait for the running one."""
-KEPT_MAX: Final = 20
-"""Backtests in memory, the newest."""
-RUNS_MAX: Final = 8
-DAYS_MAX: Final = 365
-AGENTS_MAX: Final = 64
-QUOTAS_MAX: Final = 64
-DAY_US: Final = 86_400_000_000
-LATE_US_MAX: Final = 60_000_000  # `--since 365d` is counted back by the caller's clock, before the request arrives
-TRIES_MAX: Final = 200
-SEED_MAX: Final = 2**31 - 1
+SAVE_S: Final = 5.0
+"""How often the progress of a backtest is saved."""
 TUNING_LABEL: Final = "tuning of the weights"
 log: Final = logging.getLogger("aliquot.policy")
-OPEN: Final = (BacktestState.QUEUED, BacktestState.RUNNING)
 
 
 class Backtests(OperatorCommands):
-    """Backtests of this server, for operators: they show the sessions of all users."""
+    """Backtests, for operators: they show the sessions of all users."""
 
-    def __init__(
-        self,
-        *,
-        state: State,
-        journal: Journal,
-        clock: Clock,
-        ids: Ids | None = None,
-        runner: BacktestRunner | None = None,
-    ) -> None:
+    def __init__(self, *, state: State, journal: Journal, clock: Clock, sources: BacktestSources | None = None) -> None:
         """
         Args:
-            runner: None = this server runs no backtests.
+            sources: None = this server runs no backtests.
         """
         super().__init__(state=state, journal=journal, clock=clock)
-        self._ids = ids
-        self._runner = runner
+        self._orders = BacktestOrders(state=state, clock=clock)
+        self._sources = sources
         self._views: dict[str, BacktestView] = {}
+        """Backtests of this server whose end is not saved yet."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._applying = ""  # the tuning whose proposal is being committed, or was last
@@ -79,12 +62,12 @@ class Backtests(OperatorCommands):
             StateConflict: too many backtests wait.
             Unavailable: this server runs none.
         """
-        runner, name = self._free(caller)
-        order = self._order(asked)
+        sources, name = self._free(caller)
+        order = self._orders.backtest(asked)
         labels = tuple(run.label for run in order.runs)
         action = Action(id="backtest_started", facts={"backtest": name, "labels": ", ".join(labels)})
         await self._act(caller, lambda draft: draft.put(action, "backtest_started"))
-        return self._begin(caller, name, order, runner, labels=labels)
+        return await self._begin(caller, name, order, sources, labels=labels)
 
     async def start_tuning(self, caller: Caller, asked: NewTuning) -> BacktestView:
         """Start a tuning of the policy's weights, or queue it behind the running backtest.
@@ -93,15 +76,15 @@ class Backtests(OperatorCommands):
             Forbidden, StateConflict, Unavailable: as for a backtest.
             InvalidRequest: a wrong value, the order has no weights, or `auto` without forecasts to watch.
         """
-        runner, name = self._free(caller)
-        order = self._tuning_order(asked)
+        sources, name = self._free(caller)
+        order = self._orders.tuning(asked)
         if asked.apply is TuneApply.AUTO and self._state.board.missing == SWITCHED_OFF:
             text = "apply: auto needs the forecasts, which this server's settings switch off; use manual"
             raise InvalidRequest(text, field="apply")
         action = Action(id="tuning_started", facts={"tuning": name, "apply": asked.apply})
         await self._act(caller, lambda draft: draft.put(action, "tuning_started"))
         is_auto = asked.apply is TuneApply.AUTO
-        return self._begin(caller, name, order, runner, labels=(TUNING_LABEL,), applies_itself=is_auto)
+        return await self._begin(caller, name, order, sources, labels=(TUNING_LABEL,), applies_itself=is_auto)
 
     async def apply_tuning(self, caller: Caller, name: str) -> BacktestView:
         """Change the policy to the proposal of a tuning; no effect while the policy is the one that it made.
@@ -112,15 +95,17 @@ class Backtests(OperatorCommands):
             StateConflict: it has not completed, or it proposes nothing.
             VersionConflict: the policy has changed since the tuning began, or the proposal was taken back.
         """
-        view = self._found(caller, name)
+        view = await self._found(caller, name)
         if (tuning := view.tuning) is None:
             raise StateConflict(f"{name[:80]} is no tuning that has completed", id=name[:80], state=view.state)
         if not tuning.is_better:
             raise StateConflict(tuning.verdict, id=name[:80], state=view.state)
         if view.applied_version != self._state.policy.version:
             version = await self._act(caller, lambda draft: self._apply(draft, name, tuning))
+            view = replace(view, applied_version=version)
             self._set(name, applied_version=version)
-        return self._views[name]
+            await self._save(view)
+        return view
 
     def _apply(self, draft: UnitOfWork, name: str, tuning: TuningReport, *, on_trial: bool = False) -> int:
         known, now_us = draft.policy(), self._clock.now_us()
@@ -147,27 +132,27 @@ class Backtests(OperatorCommands):
         self._set(name, applied_version=version)
         return tuning
 
-    def _free(self, caller: Caller) -> tuple[BacktestRunner, str]:
-        """The runner, and the name of a new job."""
+    def _free(self, caller: Caller) -> tuple[BacktestSources, str]:
+        """What runs a new job, and its name."""
         check_role(caller, Role.OPERATOR)
-        if self._runner is None or self._ids is None:
+        if self._sources is None:
             raise Unavailable("this server runs no backtests")
         if sum(view.state is BacktestState.QUEUED for view in self._views.values()) >= WAITING_MAX:
             text = f"{WAITING_MAX} backtests wait already; cancel one, or try again later"
             raise StateConflict(text, id="", state="queued")
-        return self._runner, self._ids.new("bkt_")
+        return self._sources, self._sources.ids.new("bkt_")
 
-    def _begin(
+    async def _begin(
         self,
         caller: Caller,
         name: str,
         order: BacktestOrder,
-        runner: BacktestRunner,
+        sources: BacktestSources,
         *,
         labels: tuple[str, ...],
         applies_itself: bool = False,
     ) -> BacktestView:
-        self._views[name] = BacktestView(
+        view = BacktestView(
             id=name,
             state=BacktestState.QUEUED,
             progress=0.0,
@@ -180,9 +165,10 @@ class Backtests(OperatorCommands):
             report=None,
             applies_itself=applies_itself,
         )
-        self._drop_old()
-        self._tasks[name] = asyncio.create_task(self._run(name, order, runner), name=f"backtest {name}")
-        return self._views[name]
+        await sources.records.save(view, now_us=self._clock.now_us())
+        self._views[name] = view
+        self._tasks[name] = asyncio.create_task(self._run(name, order, sources), name=f"backtest {name}")
+        return view
 
     async def cancel_backtest(self, caller: Caller, name: str) -> BacktestView:
         """Stop a backtest; no effect on one that has ended, or whose proposal is being applied.
@@ -191,120 +177,107 @@ class Backtests(OperatorCommands):
             Forbidden: the caller is no operator.
             NotFound: there is no such backtest.
         """
-        self._found(caller, name)
+        await self._found(caller, name)
         action = Action(id="backtest_canceled", facts={"backtest": name})
         await self._act(caller, lambda draft: draft.put(action, "backtest_canceled"))
-        if self._found(caller, name).state in OPEN and self._applying == name:
+        if self._applying == name and name in self._tasks:
             await asyncio.wait([self._tasks[name]])  # a commit under way cannot be withdrawn
-        elif self._found(caller, name).state in OPEN:
-            self._tasks[name].cancel()
-            self._set(name, state=BacktestState.CANCELED)
-        return self._views[name]
+        view = await self._found(caller, name)
+        if view.state in OPEN:
+            view = replace(view, state=BacktestState.CANCELED)
+            self._stop(name)  # another server that runs it stops it when it saves the progress
+            assert self._sources is not None, "without them there are no backtests"
+            if not await self._sources.records.update(view, now_us=self._clock.now_us()):
+                view = await self._found(caller, name)  # it has just ended
+        return view
 
     async def backtest(self, caller: Caller, name: str) -> BacktestView | None:
         """A backtest; None if there is none of this id, or no longer. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
-        view = self._views.get(name)
+        view = await self._known(name)
         return None if view is None else with_outcome(view, self._state)
+
+    async def _known(self, name: str) -> BacktestView | None:
+        if name in self._views or self._sources is None:
+            return self._views.get(name)
+        stored = await self._sources.records.find(name)
+        return None if stored is None else stored.as_of(self._clock.now_us())
 
     async def backtests(self, caller: Caller) -> Sequence[BacktestView]:
         """Kept backtests, newest first, without their reports. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
-        views = (with_outcome(view, self._state) for view in reversed(self._views.values()))
-        return tuple(replace(view, report=None, tuning=None) for view in views)
+        here = dict(self._views)
+        stored = () if self._sources is None else await self._sources.records.newest()
+        views = {one.view.id: one.as_of(self._clock.now_us()) for one in stored} | here
+        newest = (with_outcome(views[name], self._state) for name in sorted(views, reverse=True))
+        return tuple(replace(view, report=None, tuning=None) for view in newest)
 
     async def close(self) -> None:
         """Stop all backtests."""
-        tasks = [task for task in self._tasks.values() if not task.done()]
+        tasks, left = list(self._tasks.values()), list(self._views.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for view in left:
+            if not await self._save(interrupted(view) if view.state in OPEN else view):
+                break  # each try may take seconds
 
-    def _span(self, since: datetime | None, until: datetime | None, *, usual_us: int) -> tuple[int, int]:
-        now_us = self._clock.now_us()
-        until_us = now_us if until is None else microseconds(until)
-        since_us = max(until_us - usual_us, 0) if since is None else microseconds(since)
-        if not max(until_us - DAYS_MAX * DAY_US - LATE_US_MAX, 0) <= since_us < until_us <= now_us:
-            text = f"since: give a time before until, at most {DAYS_MAX} days, none before 1970 or in the future"
-            raise InvalidRequest(text, field="since")
-        return since_us, until_us
-
-    def _tuning_order(self, asked: NewTuning) -> BacktestOrder:
-        # The simulator is loaded by the first search for weights.
-        from aliquot.core.simulation.tuning import check_order
-
-        since_us, until_us = self._span(asked.since, asked.until, usual_us=28 * DAY_US)
-        split_us = None if asked.split is None else microseconds(asked.split)
-        if split_us is not None and not since_us < split_us < until_us:
-            raise InvalidRequest("split: give a time between since and until", field="split")
-        tries = count(asked.tries, field="tries", least=1, most=TRIES_MAX)
-        seed = count(asked.seed, field="seed", least=0, most=SEED_MAX)
-        document = self._state.policy
-        check_order(document.order)
-        tuning = TuningOrder(document=document, split_us=split_us, tries=tries, seed=seed)
-        return BacktestOrder(since_us=since_us, until_us=until_us, tuning=tuning)
-
-    def _order(self, asked: NewBacktest) -> BacktestOrder:
-        since_us, until_us = self._span(asked.since, asked.until, usual_us=7 * DAY_US)
-        if not 1 <= len(asked.runs) <= RUNS_MAX:
-            raise InvalidRequest(f"runs: give 1 to {RUNS_MAX}, each with another policy or cluster", field="runs")
-        runs = [self._ordered(run, number) for number, run in enumerate(asked.runs, start=1)]
-        if len({BASE_LABEL, *(run.label for run in runs)}) <= len(runs):
-            raise InvalidRequest(f"runs: two have the same label, or one is labelled {BASE_LABEL!r}", field="runs")
-        return BacktestOrder(since_us=since_us, until_us=until_us, runs=tuple(runs))
-
-    def _ordered(self, run: NewBacktestRun, number: int) -> OrderedRun:
-        if run.policy is None and run.like is None and not run.without and not run.quotas:
-            raise InvalidRequest("runs: give a policy, quotas, agents to add, or agents to leave out", field="runs")
-        known = {agent.id for agent in self._state.agents.values()}
-        unknown = [name for name in (*run.without, *([] if run.like is None else [run.like])) if name not in known]
-        if unknown:
-            raise InvalidRequest(f"there is no agent {unknown[0][:80]}; `aliquot agents list` lists them", field="runs")
-        return OrderedRun(
-            label=label(run.label, field="label") or f"run {number}",
-            policy=None if run.policy is None else amended(self._state.policy, dict(run.policy)),
-            like=None if run.like is None else AgentId(run.like),
-            count=0 if run.like is None else count(run.count, field="count", least=1, most=AGENTS_MAX),
-            without=tuple(AgentId(name) for name in run.without),
-            quotas=self._quotas(run),
-        )
-
-    def _quotas(self, run: NewBacktestRun) -> tuple[Quota, ...]:
-        if len(run.quotas) > QUOTAS_MAX:
-            raise InvalidRequest(f"quotas: give at most {QUOTAS_MAX}", field="quotas")
-        quotas = tuple(quota_of(asked, state=self._state) for asked in run.quotas)
-        if len({quota.id for quota in quotas}) < len(quotas):
-            raise InvalidRequest("quotas: two of them have the same subject", field="quotas")
-        return quotas
-
-    def _found(self, caller: Caller, name: str) -> BacktestView:
+    async def _found(self, caller: Caller, name: str) -> BacktestView:
         check_role(caller, Role.OPERATOR)
-        view = self._views.get(name)
+        view = await self._known(name)
         if view is None:
-            text = f"there is no backtest {name[:80]}; a server keeps the last {KEPT_MAX} until it is restarted"
+            text = f"there is no backtest {name[:80]}; the newest {KEPT_MAX} are kept"
             raise NotFound(text, kind="backtest", id=name[:80])
         return view
 
-    def _drop_old(self) -> None:
-        ended = [name for name, view in self._views.items() if view.state not in OPEN]
-        for name in ended[: max(len(self._views) - KEPT_MAX, 0)]:
-            del self._views[name], self._tasks[name]
-
     def _set(self, name: str, **changes: Any) -> None:
-        self._views[name] = replace(self._views[name], **changes)
+        if name in self._views:
+            self._views[name] = replace(self._views[name], **changes)
 
-    async def _run(self, name: str, order: BacktestOrder, runner: BacktestRunner) -> None:
+    def _stop(self, name: str) -> None:
+        """Stop a backtest, if this server runs it."""
+        if self._views.pop(name, None) is not None:
+            self._tasks.pop(name).cancel()
+
+    async def _save(self, view: BacktestView) -> bool:
+        assert self._sources is not None, "without them there are no backtests"
         try:
-            await self._run_in_turn(name, order, runner)
+            await self._sources.records.save(view, now_us=self._clock.now_us())
+        except StoreUnavailable as error:
+            log.warning("the result of %s is not saved: %s", view.id, error.message)
+            return False
+        return True
+
+    async def _run(self, name: str, order: BacktestOrder, sources: BacktestSources) -> None:
+        updates = asyncio.create_task(self._save_progress(name, sources), name=f"progress of {name}")
+        try:
+            await self._run_in_turn(name, order, sources)
         except Exception as error:
             self._set(name, state=BacktestState.FAILED, failure=f"it could not be run: {error}")
             log.exception("backtest %s failed", name)
+        finally:
+            updates.cancel()
+        while name in self._views:
+            if await self._save(self._views[name]):
+                del self._views[name], self._tasks[name]
+            else:
+                await asyncio.sleep(SAVE_S)
 
-    async def _run_in_turn(self, name: str, order: BacktestOrder, runner: BacktestRunner) -> None:
+    async def _save_progress(self, name: str, sources: BacktestSources) -> None:
+        """Save the progress until the end, and stop the backtest if another server has canceled it."""
+        while name in self._views:
+            with suppress(StoreUnavailable):
+                if not await sources.records.update(self._views[name], now_us=self._clock.now_us()):
+                    break
+            await asyncio.sleep(SAVE_S)
+        if self._applying != name:
+            self._stop(name)
+
+    async def _run_in_turn(self, name: str, order: BacktestOrder, sources: BacktestSources) -> None:
         async with self._turn:
             self._set(name, state=BacktestState.RUNNING)
             last: BacktestNews | None = None
-            async with aclosing(runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
+            async with aclosing(sources.runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
                 async for last in messages:
                     if last.progress is not None:
                         self._set(name, progress=last.progress)

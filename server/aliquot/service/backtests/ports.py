@@ -1,14 +1,23 @@
-"""Ports of backtests: the order of one, and what runs it."""
+"""Ports of backtests: the order of one, what runs it, and where the results are kept."""
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from aliquot.service.ports import Ids
 from aliquot_schema.ids import AgentId
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.quotas import Quota
-from aliquot_schema.views.backtests import BacktestReport, TuningReport
+from aliquot_schema.views.backtests import BacktestReport, BacktestState, BacktestView, TuningReport
+
+KEPT_MAX: Final = 50
+"""Backtests that are kept, the newest."""
+LOST_US: Final = 30_000_000
+"""A server saves its backtests every few seconds until they end; after this time without it, it was stopped."""
+OPEN: Final = (BacktestState.QUEUED, BacktestState.RUNNING)
+INTERRUPTED: Final = "the server was restarted; start it again"
 
 
 class OrderedRun(Struct, frozen=True, kw_only=True):
@@ -60,3 +69,45 @@ class BacktestRunner(Protocol):
 
     def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
         """Run one; closing the iterator stops it."""
+
+
+class StoredBacktest(Struct, frozen=True, kw_only=True):
+    """A backtest in the database, as the server that runs it saved it last."""
+
+    view: BacktestView
+    saved_us: int
+
+    def as_of(self, now_us: int) -> BacktestView:
+        """The backtest now. One that has not ended, and is saved no more, has ended with its server."""
+        if self.view.state in OPEN and now_us - self.saved_us > LOST_US:
+            return interrupted(self.view)
+        return self.view
+
+
+class BacktestRecords(Protocol):
+    """The newest `KEPT_MAX` backtests of all servers. Every method may raise `StoreUnavailable`."""
+
+    async def save(self, view: BacktestView, *, now_us: int) -> None:
+        """Add or replace one, and remove the oldest ones."""
+
+    async def update(self, view: BacktestView, *, now_us: int) -> bool:
+        """Replace the state and the progress of one that has not ended; False = it has ended, or is not there."""
+
+    async def find(self, name: str) -> StoredBacktest | None:
+        """One with its result."""
+
+    async def newest(self) -> Sequence[StoredBacktest]:
+        """All without their results, newest first."""
+
+
+class BacktestSources(Struct, frozen=True, kw_only=True):
+    """What backtests need beyond the state."""
+
+    ids: Ids
+    runner: BacktestRunner
+    records: BacktestRecords
+
+
+def interrupted(view: BacktestView) -> BacktestView:
+    """A backtest whose server was stopped."""
+    return replace(view, state=BacktestState.FAILED, failure=INTERRUPTED)

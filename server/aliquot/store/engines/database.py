@@ -1,4 +1,4 @@
-"""Database access: the interface to run functions of a connection, and the meaning of a database's errors.
+"""Database access: the interface to run functions of a connection, upserts, and the meaning of a database's errors.
 
 An error is the caller's mistake, a conflict to retry, or `StoreUnavailable`.
 """
@@ -6,9 +6,10 @@ An error is the caller's mistake, a conflict to retry, or `StoreUnavailable`.
 import errno
 import sqlite3
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -52,6 +53,15 @@ _OS_ADVICE = {
 }
 _FILE_ADVICE = {errno.EACCES: sqlite3.SQLITE_READONLY}
 """Only for errors that name a file: PostgreSQL's socket may fail with the same number."""
+
+
+def upsert(connection: Connection, table: Table) -> Any:
+    """An insert of the database's own dialect, which knows what to do about a row that exists."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ import { load, start, stop } from "./running";
 const EVERY_MS = 1000;
 const IN_FORCE_EVERY_MS = 60_000;
 const DAYS = 7;
-const GONE = "The server does not have this backtest any more. It keeps the last 20 until it is restarted.";
+const GONE = "This backtest is not kept any more. The newest 50 are.";
 
 interface Props {
   /** The differences from the record. */

@@ -1,0 +1,114 @@
+"""Backtest table: the newest backtests and tunings of all servers, with their results."""
+
+import zlib
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+from sqlalchemy import Connection, Row, Table, delete, select, update
+
+from aliquot.service.backtests.ports import KEPT_MAX, OPEN, StoredBacktest
+from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
+from aliquot.store.engines.database import Runner, upsert
+from aliquot_schema.views.backtests import BacktestReport, BacktestView, TuningReport
+
+FORMAT: Final = 1
+"""Of summaries and results. Rows of another format are not shown."""
+
+
+class BacktestRow(TableRow, table=True):
+    """`BacktestView`."""
+
+    __tablename__ = "backtests"
+
+    id: str = text_key()
+    is_open: bool
+    """Whether it has not ended."""
+    saved_us: int = number_column()
+    format: int = number_column()
+    summary: str = text_column()
+    """The view without its result, as JSON."""
+    result: bytes | None = bytes_column()
+    """`BacktestResult` as JSON, zlib-compressed; null = none yet."""
+
+
+class BacktestResult(Struct, frozen=True, kw_only=True):
+    """The result of a backtest or tuning."""
+
+    report: BacktestReport | None
+    tuning: TuningReport | None
+
+
+BACKTESTS: Final[Table] = METADATA.tables["backtests"]
+_SUMMARY: Final = msgspec.json.Decoder(BacktestView)
+_RESULT: Final = msgspec.json.Decoder(BacktestResult)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class DatabaseBacktests:
+    """Implements `aliquot.service.backtests.ports.BacktestRecords`, which documents the methods."""
+
+    def __init__(self, database: Runner) -> None:
+        self._database: Final = database
+
+    async def save(self, view: BacktestView, *, now_us: int) -> None:
+        await self._database.write(partial(_save, view=view, now_us=now_us))
+
+    async def update(self, view: BacktestView, *, now_us: int) -> bool:
+        return await self._database.write(partial(_update, view=view, now_us=now_us))
+
+    async def find(self, name: str) -> StoredBacktest | None:
+        return await self._database.read(partial(_find, name=name))
+
+    async def newest(self) -> tuple[StoredBacktest, ...]:
+        return await self._database.read(_newest)
+
+
+def _save(connection: Connection, *, view: BacktestView, now_us: int) -> None:
+    values = {**_columns(view, now_us), "result": _result(view)}
+    put = upsert(connection, BACKTESTS).values(id=view.id, **values)
+    newest = select(BACKTESTS.c.id).order_by(BACKTESTS.c.id.desc()).limit(KEPT_MAX)
+    with connection.begin():
+        connection.execute(put.on_conflict_do_update(index_elements=[BACKTESTS.c.id], set_=values))
+        connection.execute(delete(BACKTESTS).where(BACKTESTS.c.id.not_in(newest)))
+
+
+def _update(connection: Connection, *, view: BacktestView, now_us: int) -> bool:
+    stmt = update(BACKTESTS).where(BACKTESTS.c.id == view.id, BACKTESTS.c.is_open)
+    with connection.begin():
+        return connection.execute(stmt.values(**_columns(view, now_us))).rowcount > 0
+
+
+def _find(connection: Connection, *, name: str) -> StoredBacktest | None:
+    stmt = select(BACKTESTS).where(BACKTESTS.c.id == name, BACKTESTS.c.format == FORMAT)
+    row = connection.execute(stmt).one_or_none()
+    if row is None:
+        return None
+    stored = _stored(row)
+    if row.result is None:
+        return stored
+    result = _RESULT.decode(zlib.decompress(row.result))
+    return replace(stored, view=replace(stored.view, report=result.report, tuning=result.tuning))
+
+
+def _newest(connection: Connection) -> tuple[StoredBacktest, ...]:
+    columns: list[Any] = [BACKTESTS.c.summary, BACKTESTS.c.saved_us]
+    stmt = select(*columns).where(BACKTESTS.c.format == FORMAT).order_by(BACKTESTS.c.id.desc()).limit(KEPT_MAX)
+    return tuple(_stored(row) for row in connection.execute(stmt))
+
+
+def _stored(row: Row[Any]) -> StoredBacktest:
+    return StoredBacktest(view=_SUMMARY.decode(row.summary), saved_us=row.saved_us)
+
+
+def _columns(view: BacktestView, now_us: int) -> dict[str, Any]:
+    summary = _ENCODER.encode(replace(view, report=None, tuning=None)).decode()
+    return {"is_open": view.state in OPEN, "saved_us": now_us, "format": FORMAT, "summary": summary}
+
+
+def _result(view: BacktestView) -> bytes | None:
+    if view.report is None and view.tuning is None:
+        return None
+    return zlib.compress(_ENCODER.encode(BacktestResult(report=view.report, tuning=view.tuning)))

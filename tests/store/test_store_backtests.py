@@ -1,0 +1,132 @@
+"""Backtests in the database: kept with their results over a restart, the newest ones, of all servers."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from aliquot.service.backtests.ports import KEPT_MAX
+from aliquot.store.store import DatabaseStore
+from aliquot_schema.views.backtests import (
+    BacktestReport,
+    BacktestRow,
+    BacktestSpread,
+    BacktestState,
+    BacktestView,
+    TuningReport,
+)
+from store_places import Place
+
+pytestmark = pytest.mark.anyio
+
+ROW = BacktestRow(
+    label="sjf",
+    sessions=2,
+    wait=BacktestSpread(mean=1.5),
+    completion=BacktestSpread(),
+    slowdown=1.0,
+    utilization=0.5,
+    utilization_queued=0.0,
+    preemptions=0,
+    lost_gpu_hours=0.0,
+    fairness_users=1.0,
+    fairness_projects=1.0,
+    groups=(),
+    winners=(),
+    winners_count=0,
+    losers=(),
+    losers_count=0,
+    utilization_over_time=(0.25, 0.75),
+    waiting_over_time=(),
+    wait_quantiles=(),
+    assumed=0,
+    exact=True,
+)
+REPORT = BacktestReport(
+    since_us=0, until_us=1, sessions=2, reproduced=2, different_count=0, different=(), notes=("short",), rows=(ROW,)
+)
+TUNING = TuningReport(
+    since_us=0,
+    split_us=1,
+    until_us=2,
+    base_version=1,
+    tries=3,
+    changes=(),
+    is_better=False,
+    verdict="Nothing better was found.",
+    searched=(ROW,),
+    unseen=(ROW,),
+    losers=(),
+)
+
+
+def view(name: str, state: BacktestState = BacktestState.RUNNING) -> BacktestView:
+    at = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
+    return BacktestView(
+        id=name,
+        state=state,
+        progress=0.5,
+        created_at=at,
+        created_by="root",
+        since=at,
+        until=at,
+        labels=("sjf", "größer"),
+        failure=None,
+        report=None,
+    )
+
+
+def ended(name: str) -> BacktestView:
+    return replace(view(name, BacktestState.COMPLETED), report=REPORT)
+
+
+@pytest.fixture
+async def opened(place: Place) -> AsyncIterator[DatabaseStore]:
+    store = place.store()
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_results_are_read_unchanged_after_a_restart(place: Place) -> None:
+    tuned = replace(view("bkt_b", BacktestState.COMPLETED), tuning=TUNING, applied_version=2)
+    store = place.store()
+    await store.open()
+    for one in (ended("bkt_a"), tuned, view("bkt_c")):
+        await store.backtests.save(one, now_us=7)
+    await store.close()
+    store = place.store()
+    await store.open()
+    for one in (ended("bkt_a"), tuned, view("bkt_c")):
+        found = await store.backtests.find(one.id)
+        assert found is not None
+        assert (found.view, found.saved_us) == (one, 7)
+    bare = [view("bkt_c"), replace(tuned, tuning=None), replace(ended("bkt_a"), report=None)]
+    assert [one.view for one in await store.backtests.newest()] == bare
+    await store.close()
+
+
+async def test_only_an_open_backtest_is_updated(opened: DatabaseStore) -> None:
+    backtests = opened.backtests
+    assert not await backtests.update(view("bkt_a"), now_us=1)
+    assert await backtests.find("bkt_a") is None
+    await backtests.save(view("bkt_a"), now_us=1)
+    later = replace(view("bkt_a"), progress=0.75)
+    assert await backtests.update(later, now_us=2)
+    found = await backtests.find("bkt_a")
+    assert found is not None
+    assert (found.view, found.saved_us) == (later, 2)
+    await backtests.save(ended("bkt_a"), now_us=3)
+    assert not await backtests.update(later, now_us=4)
+    kept = await backtests.find("bkt_a")
+    assert kept is not None
+    assert kept.view == ended("bkt_a")
+
+
+async def test_the_newest_backtests_are_kept(opened: DatabaseStore) -> None:
+    names = [f"bkt_{number:03}" for number in range(KEPT_MAX + 2)]
+    for name in names:
+        await opened.backtests.save(ended(name), now_us=1)
+    assert [one.view.id for one in await opened.backtests.newest()] == names[:1:-1]
+    assert await opened.backtests.find(names[1]) is None
