@@ -132,7 +132,7 @@ class Tuning:
     notes: list[str] = strawberry.field(description="What is missing in the record, of each part.")
 
 
-@strawberry.type(description="A backtest: a job of the server, kept until the server ends.")
+@strawberry.type(description="A backtest: a job of a server. The newest 50 are kept.")
 class Backtest:
     id: strawberry.ID = strawberry.field(description="Its id.")
     state: BacktestState = strawberry.field(description="Its state.")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from typer import Exit, Option
 
 from aliquot.cli.cluster.policy_changes import policy_in, policy_of
-from aliquot.cli.connection.output import cells, count_text, duration, print_json, printable, show_table, table
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.output import cells, count_text, duration, moment, print_json, printable, show_table, table
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, fail, usage
 from aliquot.cli.connection.tables import present
 from aliquot.cli.session.options import seconds_of
 
@@ -32,6 +32,8 @@ PATIENCE_S: Final = 60.0
 """How long a server that cannot be reached is asked again."""
 NAMED_MAX: Final = 5
 """Sessions, or groups, of a kind that are printed."""
+SINCE: Final = "7d"
+OPEN: Final = ("queued", "running")
 CSV_COLUMNS: Final = (
     "run", "kind", "name", "sessions", "gpu_hours", "wait_mean_s", "wait_p95_s", "wait_max_s", "completion_mean_s",
     "completion_p95_s", "completion_max_s", "slowdown_mean", "utilization", "preemptions", "fairness_users",
@@ -49,17 +51,21 @@ Changes = Annotated[
 ]
 Like = Annotated[str | None, Option(metavar="AGENT", help="Add agents like this one, in every run.")]
 Without = Annotated[list[str] | None, Option(metavar="AGENT", help="Leave out this agent, in every run.")]
+Show = Annotated[str | None, Option(metavar="ID", help="Print the result of an earlier backtest; runs nothing.")]
+AsList = Annotated[bool, Option("--list", help="List the newest backtests and tunings with their ids; runs nothing.")]
 CsvFile = Annotated[Path | None, Option("--csv", metavar="FILE", help="Write all figures, a line per run and group.")]
 
 
 def backtest(
-    since: Since = "7d",
+    since: Since = SINCE,
     policy: PolicyFiles = None,
     changes: Changes = None,
     like: Like = None,
     count: Annotated[int | None, Option(min=1, max=64, help="How many agents to add.", show_default="1")] = None,
     without: Without = None,
     csv_file: CsvFile = None,
+    show: Show = None,
+    as_list: AsList = False,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -69,12 +75,39 @@ def backtest(
 
     The server does it in the background, apart from its own process. Ctrl-C stops it. For operators.
     """
+    runs_one = bool(policy or changes or like or count or without) or since != SINCE
+    if (show or as_list) and (runs_one or (show and as_list)):
+        usage(f"{'--show' if show else '--list'}: give no options of another run with it")
+    if csv_file is not None:
+        _check_csv(csv_file)
+    asked = None if show or as_list else _asked(since, policy, changes, like, count, without)
+    with connected(cluster=cluster, server=server, token_file=token_file) as client:
+        if as_list:
+            _print_list(client.backtests(), as_json=as_json)
+            return
+        if asked is None:
+            found = kept(client, show or "", name="backtest")
+        else:
+            found = finished(client, client.start_backtest(asked))
+    report = _report_of(found)
+    print_json(report) if as_json else print_report(found.id, report)
+    if csv_file is not None:
+        _write_csv(report, csv_file)
+
+
+def _asked(
+    since: str,
+    policy: list[Path] | None,
+    changes: list[str] | None,
+    like: str | None,
+    count: int | None,
+    without: list[str] | None,
+) -> "BacktestInput":
+    """The backtest that the options describe."""
     from aliquot.client.generated.backtests import BacktestInput, BacktestRunInput
 
     seconds = seconds_of(since, option="--since")
     assert seconds is not None, "it has a default"
-    if csv_file is not None:
-        _check_csv(csv_file)
     policies = [(name, policy_in(path)) for name, path in zip(_names_of(policy or ()), policy or (), strict=True)]
     policies += [(", ".join(changes), policy_of(changes))] if changes else []
     if count is not None and not like:
@@ -87,15 +120,7 @@ def backtest(
         usage("give another policy or cluster: --set order=sjf, --policy FILE, --like AGENT or --without AGENT")
     if not runs:
         runs = [BacktestRunInput(label="another cluster", like=like, count=count or 1, without=without or [])]
-    asked = BacktestInput(runs=runs, since=present() - timedelta(seconds=seconds))
-    with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        report = finished(client, asked)
-    if as_json:
-        print_json(report)
-    else:
-        print_report(report)
-    if csv_file is not None:
-        _write_csv(report, csv_file)
+    return BacktestInput(runs=runs, since=present() - timedelta(seconds=seconds))
 
 
 def _names_of(files: "Sequence[Path]") -> list[str]:
@@ -118,14 +143,33 @@ def tried(client: "BlockingClient", run: "BacktestRunInput", *, since_s: float, 
     """Run one policy on the recent history, and print the comparison."""
     from aliquot.client.generated.backtests import BacktestInput
 
-    report = finished(client, BacktestInput(runs=[run], since=present() - timedelta(seconds=since_s)))
-    print_json(report) if as_json else print_report(report)
+    asked = BacktestInput(runs=[run], since=present() - timedelta(seconds=since_s))
+    found = finished(client, client.start_backtest(asked))
+    report = _report_of(found)
+    print_json(report) if as_json else print_report(found.id, report)
 
 
-def finished(client: "BlockingClient", asked: "BacktestInput") -> "BacktestReport":
-    """Start a backtest and wait for its result, with a progress bar. Exits with code 1 if it fails."""
-    found = ended(client, client.start_backtest(asked), name="backtest")
-    assert found.report is not None, "it has completed"
+def finished(client: "BlockingClient", started: "Backtest", *, name: str = "backtest") -> "Backtest":
+    """Wait for the end of a backtest or tuning that this command started; Ctrl-C stops it. Exits as `ended` does."""
+    try:
+        return ended(client, started, name=name)
+    except KeyboardInterrupt:
+        client.cancel_backtest(started.id)
+        raise
+
+
+def kept(client: "BlockingClient", id: str, *, name: str) -> "Backtest":
+    """An earlier backtest or tuning, after its end. Exits with code 1 if there is none, or if it failed."""
+    found = client.backtest(id)
+    if found is None:
+        said = f"there is no {name} {printable(id)[:80]}; the newest 50 are kept"
+        fail(said, advice="`aliquot backtest --list` lists them", code=1)
+    return ended(client, found, name=name)
+
+
+def _report_of(found: "Backtest") -> "BacktestReport":
+    if found.report is None:
+        fail(f"{found.id} is a tuning; `aliquot tune --show {found.id}` shows it", code=1)
     return found.report
 
 
@@ -133,15 +177,12 @@ def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtes
     """Wait for the end of a backtest or tuning, with a progress bar. Exits with code 1 if it fails."""
     from aliquot.cli.simulation.rendering import bar
 
-    try:
+    if found.state in OPEN:
         with bar(name, total=100) as on_progress:
-            while found.state in ("queued", "running"):
+            while found.state in OPEN:
                 time.sleep(POLL_S)
                 found = _again(client, found, name=name)
                 on_progress(round(100 * found.progress))
-    except KeyboardInterrupt:
-        client.cancel_backtest(found.id)
-        raise
     if found.report is None and found.tuning is None:
         print(f"aliquot: {printable(found.failure or f'the {name} was {found.state}')}", file=sys.stderr)
         raise Exit(1)
@@ -166,11 +207,25 @@ def _again(client: "BlockingClient", known: "Backtest", *, name: str) -> "Backte
             raise Exit(1)
 
 
-def print_report(report: "BacktestReport") -> None:
+def print_report(id: str, report: "BacktestReport") -> None:
     """Print the comparison as tables and sentences."""
     print_rows(report.rows)
     for line in _lines(report):
         print(line)
+    print(f"to show it again: aliquot backtest --show {id}")
+
+
+def _print_list(found: "Sequence[Backtest]", *, as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    rows = table("id", "started", "by", "state", "runs")
+    for one in found:
+        state = f"{one.state}, {one.progress:.0%}" if one.state == "running" else one.state
+        what = "; ".join(one.labels)
+        said = f"{what}: {one.failure}" if one.failure else what
+        rows.add_row(*cells(one.id, moment(one.created_at), printable(one.created_by), state, printable(said)))
+    show_table(rows)
 
 
 def print_rows(rows: "Sequence[BacktestRow]") -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from typer import Option
 
-from aliquot.cli.cluster.backtest import ended, print_rows
+from aliquot.cli.cluster.backtest import finished, kept, print_rows
 from aliquot.cli.connection.output import count_text, duration, print_json, printable
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, fail, usage
 from aliquot.cli.connection.tables import present
 from aliquot.cli.session.options import seconds_of
 
@@ -33,6 +33,11 @@ Auto = Annotated[
 ]
 Apply = Annotated[str | None, Option("--apply", metavar="ID", help="Apply the proposal of an earlier tuning.")]
 
+Show = Annotated[
+    str | None,
+    Option(metavar="ID", help="Print the result of an earlier tuning, see `backtest --list`; searches nothing."),
+]
+
 
 def tune(
     since: Since = "28d",
@@ -41,6 +46,7 @@ def tune(
     seed: Seed = 0,
     auto: Auto = False,
     apply: Apply = None,
+    show: Show = None,
     cluster: InCluster = None,
     server: AtServer = None,
     token_file: TokenFile = None,
@@ -53,27 +59,32 @@ def tune(
     from aliquot.client.generated.backtests import TuningInput
     from aliquot.client.generated.enums import TuneApply
 
-    seconds, kept = seconds_of(since, option="--since"), seconds_of(unseen, option="--unseen")
+    seconds, last = seconds_of(since, option="--since"), seconds_of(unseen, option="--unseen")
     assert seconds is not None, "it has a default"
-    if kept is not None and kept >= seconds:
+    if last is not None and last >= seconds:
         usage("--unseen: give a part of the time of --since")
+    if show is not None and (apply is not None or auto or unseen is not None):
+        usage("--show: give no options of another search with it")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        if apply is not None:
+        if show is not None:
+            found = kept(client, show, name="tuning")
+        elif apply is not None:
             found = client.apply_tuning(apply)
         else:
             now = present()
             asked = TuningInput(
                 since=now - timedelta(seconds=seconds),
-                split=None if kept is None else now - timedelta(seconds=kept),
+                split=None if last is None else now - timedelta(seconds=last),
                 tries=tries,
                 seed=seed,
                 apply=TuneApply.AUTO if auto else TuneApply.MANUAL,
             )
-            found = ended(client, client.start_tuning(asked), name="tuning")
+            found = finished(client, client.start_tuning(asked), name="tuning")
+    if found.tuning is None:
+        fail(f"{found.id} is a backtest; `aliquot backtest --show {found.id}` shows it", code=1)
     if as_json:
         print_json(found)
     else:
-        assert found.tuning is not None, "it has completed"
         print_tuning(found, found.tuning)
 
 
@@ -101,3 +112,4 @@ def _lines(found: "Backtest", tuning: "Tuning") -> Iterator[str]:
         yield f"applied as version {found.applied_version} of the policy{since}"
     elif tuning.is_better and not found.applies_itself:  # otherwise a note says why it is not applied
         yield f"to apply it: aliquot tune --apply {found.id}"
+    yield f"to show it again: aliquot tune --show {found.id}"

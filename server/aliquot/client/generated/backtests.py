@@ -181,7 +181,7 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
 
 class Backtest(Struct, frozen=True, kw_only=True):
-    """A backtest: a job of the server, kept until the server ends."""
+    """A backtest: a job of a server. The newest 50 are kept."""
 
     id: str
     """Its id."""

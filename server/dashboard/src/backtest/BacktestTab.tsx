@@ -99,7 +99,7 @@ function Begin({ onStarted, onWrong }: BeginProps) {
 function List({ onOpen }: { readonly onOpen: (id: string) => void }) {
   const live = useLive(async () => (await ask(BacktestsDocument, {})).backtests, "backtests", { everyMs: EVERY_MS });
   if (!live.data) return <Faults of={live} />;
-  if (!live.data.length) return <p className="quiet">No backtest since this server started.</p>;
+  if (!live.data.length) return <p className="quiet">No backtests yet.</p>;
   return (
     <TablePanel label="Backtests" columns={COLUMNS}>
       {live.data.map((one) => (
