@@ -37,9 +37,11 @@ class FakeRunner:
         yield self.last
 
 
-def server(on: Stage, records: MemoryBacktests, runner: FakeRunner | None = None) -> Backtests:
+def server(
+    on: Stage, records: MemoryBacktests, runner: FakeRunner | None = None, *, is_shared: bool = True
+) -> Backtests:
     """A server of the cluster whose database has these records."""
-    found = sources(runner or FakeRunner(), records)
+    found = sources(runner or FakeRunner(), records, is_shared=is_shared)
     return Backtests(state=on.state, journal=on.journal, clock=on.clock, sources=found)
 
 
@@ -91,6 +93,9 @@ async def test_a_backtest_whose_server_died_is_shown_as_ended_with_the_reason() 
         on.clock.advance(LOST_US / 1e6 + 1)
         assert (await until_it_is(BacktestState.FAILED, after, begun.id)).failure == INTERRUPTED
         assert (await after.cancel_backtest(OPERATOR, begun.id)).state is BacktestState.FAILED
+        on.clock.advance(-LOST_US / 1e6)
+        alone = server(on, records, is_shared=False)
+        assert (await until_it_is(BacktestState.FAILED, alone, begun.id)).failure == INTERRUPTED
         await dead.close()
 
 

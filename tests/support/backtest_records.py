@@ -42,6 +42,8 @@ class MemoryBacktests:
         ]
 
 
-def sources(runner: BacktestRunner, records: MemoryBacktests | None = None) -> BacktestSources:
+def sources(
+    runner: BacktestRunner, records: MemoryBacktests | None = None, *, is_shared: bool = True
+) -> BacktestSources:
     """The sources of backtests that a runner runs."""
-    return BacktestSources(ids=RandomIds(), runner=runner, records=records or MemoryBacktests())
+    return BacktestSources(ids=RandomIds(), runner=runner, records=records or MemoryBacktests(), is_shared=is_shared)

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from aliquot.app.agents import job_accounts
-from aliquot.app.backtests import ProcessBacktests
 from aliquot.app.running import Running
 from aliquot.clock import RandomIds, SystemClock
 from aliquot.core.policy_changes import amended
@@ -226,7 +225,7 @@ async def parts_of(
     database: ServerDatabase,
     *,
     measurements: HistoryDatabase | None,
-    backtests: ProcessBacktests,
+    backtests: BacktestSources,
     inspector: Callable[[], Inspector | None],
     leader: Callable[[], str | None],
     streams: StreamSource | None = None,
@@ -252,7 +251,7 @@ async def parts_of(
             audit=database.store.book,
             alerts=outfit.notices,
             notices=database.store.outbox,
-            backtests=BacktestSources(ids=RandomIds(), runner=backtests, records=database.store.backtests),
+            backtests=backtests,
             inspector=inspector,
             leader=leader,
         ),

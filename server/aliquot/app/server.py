@@ -20,6 +20,7 @@ from aliquot.clock import RandomIds, SystemClock
 from aliquot.errors import ServerError
 from aliquot.execution.remote.agent_keys import AgentKeys
 from aliquot.execution.remote.executor import RemoteGateway
+from aliquot.service.backtests.ports import BacktestSources
 from aliquot.service.leadership.clock_keeper import check_clock
 from aliquot.service.leadership.election import LeaderElection
 from aliquot.service.leadership.leader import LeaderTerm
@@ -132,7 +133,12 @@ async def _taking_part(
             plan.outfit,
             database,
             measurements=measurements,
-            backtests=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
+            backtests=BacktestSources(
+                ids=RandomIds(),
+                runner=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
+                records=database.store.backtests,
+                is_shared=database.is_shared,
+            ),
             inspector=present.inspector,
             leader=lambda: election.standing.leader_address,
             streams=streams,

@@ -15,7 +15,15 @@ from aliquot.core.policy_changes import amended
 from aliquot.service.access import check_role
 from aliquot.service.backtests.orders import BacktestOrders
 from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial, with_outcome
-from aliquot.service.backtests.ports import KEPT_MAX, OPEN, BacktestNews, BacktestOrder, BacktestSources, interrupted
+from aliquot.service.backtests.ports import (
+    KEPT_MAX,
+    OPEN,
+    BacktestNews,
+    BacktestOrder,
+    BacktestSources,
+    StoredBacktest,
+    interrupted,
+)
 from aliquot.service.operators import OperatorCommands, check_version
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.forecast_board import SWITCHED_OFF
@@ -165,8 +173,12 @@ class Backtests(OperatorCommands):
             report=None,
             applies_itself=applies_itself,
         )
-        await sources.records.save(view, now_us=self._clock.now_us())
         self._views[name] = view
+        try:
+            await sources.records.save(view, now_us=self._clock.now_us())
+        except BaseException:
+            del self._views[name]
+            raise
         self._tasks[name] = asyncio.create_task(self._run(name, order, sources), name=f"backtest {name}")
         return view
 
@@ -184,11 +196,7 @@ class Backtests(OperatorCommands):
             await asyncio.wait([self._tasks[name]])  # a commit under way cannot be withdrawn
         view = await self._found(caller, name)
         if view.state in OPEN:
-            view = replace(view, state=BacktestState.CANCELED)
-            self._stop(name)  # another server that runs it stops it when it saves the progress
-            assert self._sources is not None, "without them there are no backtests"
-            if not await self._sources.records.update(view, now_us=self._clock.now_us()):
-                view = await self._found(caller, name)  # it has just ended
+            view = await self._cancel(replace(view, state=BacktestState.CANCELED))
         return view
 
     async def backtest(self, caller: Caller, name: str) -> BacktestView | None:
@@ -201,14 +209,14 @@ class Backtests(OperatorCommands):
         if name in self._views or self._sources is None:
             return self._views.get(name)
         stored = await self._sources.records.find(name)
-        return None if stored is None else stored.as_of(self._clock.now_us())
+        return None if stored is None else self._now(stored)
 
     async def backtests(self, caller: Caller) -> Sequence[BacktestView]:
         """Kept backtests, newest first, without their reports. Raises Forbidden to all but operators."""
         check_role(caller, Role.OPERATOR)
         here = dict(self._views)
         stored = () if self._sources is None else await self._sources.records.newest()
-        views = {one.view.id: one.as_of(self._clock.now_us()) for one in stored} | here
+        views = {one.view.id: self._now(one) for one in stored} | here | self._views  # some began or ended meanwhile
         newest = (with_outcome(views[name], self._state) for name in sorted(views, reverse=True))
         return tuple(replace(view, report=None, tuning=None) for view in newest)
 
@@ -230,14 +238,27 @@ class Backtests(OperatorCommands):
             raise NotFound(text, kind="backtest", id=name[:80])
         return view
 
+    def _now(self, stored: StoredBacktest) -> BacktestView:
+        assert self._sources is not None, "without them nothing is stored"
+        return stored.as_of(self._clock.now_us(), is_shared=self._sources.is_shared)
+
     def _set(self, name: str, **changes: Any) -> None:
-        if name in self._views:
+        if name in self._tasks:
             self._views[name] = replace(self._views[name], **changes)
 
-    def _stop(self, name: str) -> None:
-        """Stop a backtest, if this server runs it."""
-        if self._views.pop(name, None) is not None:
+    async def _cancel(self, canceled: BacktestView) -> BacktestView:
+        """End a backtest. Another server that runs it stops it when it saves the progress."""
+        assert self._sources is not None, "without them there are no backtests"
+        name = canceled.id
+        if name in self._tasks:
             self._tasks.pop(name).cancel()
+            self._views[name] = canceled
+        try:
+            is_canceled = await self._sources.records.update(canceled, now_us=self._clock.now_us())
+        finally:
+            self._views.pop(name, None)
+        stored = None if is_canceled else await self._sources.records.find(name)
+        return canceled if stored is None else self._now(stored)  # it had just ended
 
     async def _save(self, view: BacktestView) -> bool:
         assert self._sources is not None, "without them there are no backtests"
@@ -257,7 +278,7 @@ class Backtests(OperatorCommands):
             log.exception("backtest %s failed", name)
         finally:
             updates.cancel()
-        while name in self._views:
+        while name in self._tasks:
             if await self._save(self._views[name]):
                 del self._views[name], self._tasks[name]
             else:
@@ -265,13 +286,14 @@ class Backtests(OperatorCommands):
 
     async def _save_progress(self, name: str, sources: BacktestSources) -> None:
         """Save the progress until the end, and stop the backtest if another server has canceled it."""
-        while name in self._views:
+        while name in self._tasks:
             with suppress(StoreUnavailable):
                 if not await sources.records.update(self._views[name], now_us=self._clock.now_us()):
                     break
             await asyncio.sleep(SAVE_S)
-        if self._applying != name:
-            self._stop(name)
+        if self._applying != name and name in self._tasks:
+            del self._views[name]
+            self._tasks.pop(name).cancel()
 
     async def _run_in_turn(self, name: str, order: BacktestOrder, sources: BacktestSources) -> None:
         async with self._turn:

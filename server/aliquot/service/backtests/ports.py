@@ -77,9 +77,13 @@ class StoredBacktest(Struct, frozen=True, kw_only=True):
     view: BacktestView
     saved_us: int
 
-    def as_of(self, now_us: int) -> BacktestView:
-        """The backtest now. One that has not ended, and is saved no more, has ended with its server."""
-        if self.view.state in OPEN and now_us - self.saved_us > LOST_US:
+    def as_of(self, now_us: int, *, is_shared: bool) -> BacktestView:
+        """The backtest now, where another server runs it. One that is open and saved no more has ended with its server.
+
+        Args:
+            is_shared: whether other servers use the database.
+        """
+        if self.view.state in OPEN and (now_us - self.saved_us > LOST_US or not is_shared):
             return interrupted(self.view)
         return self.view
 
@@ -106,6 +110,8 @@ class BacktestSources(Struct, frozen=True, kw_only=True):
     ids: Ids
     runner: BacktestRunner
     records: BacktestRecords
+    is_shared: bool
+    """Whether other servers use the database of the records."""
 
 
 def interrupted(view: BacktestView) -> BacktestView:
