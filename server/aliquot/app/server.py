@@ -133,12 +133,7 @@ async def _taking_part(
             plan.outfit,
             database,
             measurements=measurements,
-            backtests=BacktestSources(
-                ids=RandomIds(),
-                runner=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
-                records=database.store.backtests,
-                is_shared=database.is_shared,
-            ),
+            backtests=_backtests(plan, database),
             inspector=present.inspector,
             leader=lambda: election.standing.leader_address,
             streams=streams,
@@ -181,6 +176,15 @@ async def _taking_part(
             failed=watched.failed,
             database=WatchedDatabase.of(database.store),
         )
+
+
+def _backtests(plan: ServerPlan, database: ServerDatabase) -> BacktestSources:
+    return BacktestSources(
+        ids=RandomIds(),
+        runner=ProcessBacktests(database_url=plan.database_url, data_folder=plan.data_folder),
+        records=database.store.backtests,
+        is_shared=database.is_shared,
+    )
 
 
 class _Terms:
