@@ -1,6 +1,6 @@
 """Following of output whose agent is lost: it goes on when the agent is back, or with the next attempt."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -166,10 +166,10 @@ def test_following_an_array_prints_why_it_waits(capsys: pytest.CaptureFixture[st
     class Array(Cluster):
         def task_outputs(
             self, id: str, *, read: Mapping[int, task_outputs.TaskPosition], on_cut: task_outputs.OnCut | None = None
-        ) -> Iterator[task_outputs.TaskChunk]:  # type: ignore[override]
+        ) -> Generator[task_outputs.TaskChunk, None, None]:
             assert on_cut is not None
             on_cut(str(LOST))
-            return iter(())
+            yield from ()
 
     ArrayFollower(Array({}, [seen(1, ENDED)]), session_id(1), raw=False).run()
     said = "aliquot: agent gpu01 is not connected; waiting for it, or for another attempt\n"
