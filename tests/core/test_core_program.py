@@ -2,7 +2,7 @@
 
 import pytest
 
-from aliquot.core.program_name import program_of
+from aliquot.core.workloads import program_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.core.prediction import Prediction
+from aliquot.core.workloads import ran_ms
 from aliquot.service.foresight.learning import run_of
-from aliquot.service.state.forecasts import ran_ms
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.sessions import SavedWork
 from aliquot_schema.states import SessionState

@@ -11,6 +11,7 @@ from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.run_times import EndedRun
 from aliquot.core.model.policy import Policy
 from aliquot.core.prediction import Workload
+from aliquot.core.workloads import workload_of
 from aliquot.service.foresight.process import Forecaster
 from aliquot.service.foresight.process_messages import (
     Ended,
@@ -20,7 +21,6 @@ from aliquot.service.foresight.process_messages import (
     SnapshotDifference,
 )
 from aliquot.service.state.forecast_board import ASKED_BY_ONE_MAX, ASKED_MAX
-from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot_schema.errors import AliquotError, LimitExceeded, Unavailable

@@ -8,8 +8,8 @@ from typing import Any, Final
 from aliquot.client import Client
 from aliquot.core.allocation.layout import DeviceLayout
 from aliquot.core.model.snapshot import AgentRow, Request
-from aliquot.core.program_name import program_of
 from aliquot.core.simulation.trace import Job, numbered
+from aliquot.core.workloads import program_of
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, ProjectId, SessionId, SlotName, UserId
 from aliquot_schema.resources.devices import Device, DeviceHealth
 from aliquot_schema.resources.slots import MILLI, Unlimited, is_accelerator, is_size, parse_amount, scale_of

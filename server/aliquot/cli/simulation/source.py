@@ -17,9 +17,9 @@ from aliquot.cli.trace_files import read_jobs, read_rows
 from aliquot.client import Client
 from aliquot.core.allocation.options import DEFAULT_OPTIONS
 from aliquot.core.model.snapshot import AgentRow
-from aliquot.core.program_name import program_of
 from aliquot.core.simulation.cluster import Machine, machines, nodes, pool
 from aliquot.core.simulation.trace import SECOND_US, Job, fitting, in_gangs, numbered, on_gpus_alone, window
+from aliquot.core.workloads import program_of
 from aliquot.settings import default_data_folder
 from aliquot.store.archive.folder import SUFFIX, rows_of
 from aliquot.store.mapping import decoder

@@ -7,7 +7,7 @@ from typing import Any, Final
 from aliquot.core.model.snapshot import PendingRow, RunningRow
 from aliquot.core.prediction import Workload
 from aliquot.core.simulation.recorded_history import AttemptEnd, HoldStep, RecordedAttempt, RecordedSession
-from aliquot.service.state.forecasts import ran_ms, workload_of
+from aliquot.core.workloads import ran_ms, workload_of
 from aliquot_schema.events import Event
 from aliquot_schema.ids import SessionId, task_id
 from aliquot_schema.resources.leases import Kernel, Lease

@@ -11,9 +11,9 @@ from aliquot.core.foresight.arrivals import KEPT_US as ARRIVALS_KEPT_US
 from aliquot.core.foresight.run_times import EndedRun
 from aliquot.core.foresight.shown_forecasts import KEPT_US
 from aliquot.core.model.snapshot import PendingRow
+from aliquot.core.workloads import OWN_ENDS, workload_of
 from aliquot.service.foresight.process_messages import Ended, Learned
 from aliquot.service.ports import Clock, SessionQuery, Store
-from aliquot.service.state.forecasts import OWN_ENDS, workload_of
 from aliquot_schema.events import Event
 from aliquot_schema.ids import SessionId
 from aliquot_schema.intervals import Intervals

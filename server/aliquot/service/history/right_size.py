@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from aliquot.core.model.snapshot import request_of
 from aliquot.core.prediction import Workload
 from aliquot.core.right_size import RUNS_MIN, NextRequest, PastRun, RequestPart, SizeAdvice, right_size, share_used
+from aliquot.core.workloads import ran_ms, workload_of
 from aliquot.service.history.ports import HistoryUnavailable
 from aliquot.service.history.session_stats import IDLE_PCT, SHORT_S
 from aliquot.service.ports import Clock, SessionQuery, Store
-from aliquot.service.state.forecasts import ran_ms, workload_of
 from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.requests import SessionFilter, SessionOrder
 from aliquot_schema.resources.leases import Kernel

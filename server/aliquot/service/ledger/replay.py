@@ -17,8 +17,8 @@ from aliquot.core.model.snapshot import NO_USER, Request, Snapshot
 from aliquot.core.prediction import Prediction, RunTimes, Workload
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
+from aliquot.core.workloads import Forecasts
 from aliquot.service.ledger.entries import Checkpoint, Inputs, LedgerReader, PassEntry
-from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.state.usage_accounts import UsageAccounts

@@ -14,12 +14,12 @@ from aliquot.core.model.queue import Queue
 from aliquot.core.model.snapshot import PendingRow, Snapshot, owner_estimate_ms
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
+from aliquot.core.workloads import workload_of
 from aliquot.service.access import check_may_submit
 from aliquot.service.billing.estimates import estimate
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.submission import Submission
 from aliquot.service.state.forecast_board import QuestionQueue
-from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State

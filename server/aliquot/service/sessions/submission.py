@@ -229,8 +229,7 @@ class Submission:
 
     def _known(self, session: Session, wrap: ErrorWrapper) -> Session | None:
         key = session.idempotency_key
-        known = None if key is None else self._state.by_key(session.owner, key)
-        if known is None:
+        if key is None or (known := self._state.by_key(session.owner, key)) is None:
             return None
         with wrapping_errors(wrap, session):
             return _same(known, session)

@@ -22,11 +22,11 @@ from aliquot.core.model.snapshot import PendingRow, RunningRow, Snapshot
 from aliquot.core.policy_changes import amended
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.validation.fields import count
+from aliquot.core.workloads import workload_of
 from aliquot.service.access import check_may_submit
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.submission import Submission
-from aliquot.service.state.forecasts import workload_of
 from aliquot.service.state.rows import pending_row
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State

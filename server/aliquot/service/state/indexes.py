@@ -12,8 +12,8 @@ from aliquot.core.model.plan import BacklogPeak, KernelPlacement
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.queue import WaitingVerdicts
 from aliquot.core.model.snapshot import AgentRow, Request, RunningRow, request_of
+from aliquot.core.workloads import Forecasts
 from aliquot.service.state.agents import AgentRegistry
-from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.rows import running_row
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, PoolId, ProjectId, SessionId, UserId, kernel_id, natural_key
 from aliquot_schema.reasons import OUT_OF_LINE, Reason, Verdict

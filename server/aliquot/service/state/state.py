@@ -10,11 +10,11 @@ from aliquot.core.clock_correction import ClockCorrection
 from aliquot.core.fairshare import Usage
 from aliquot.core.model.policy import Policy
 from aliquot.core.model.snapshot import HoldersOn, PendingRow, Request
+from aliquot.core.workloads import Forecasts
 from aliquot.service.state.agents import AgentRegistry, DiskSpace, FeasibleRequests, ForeignUsage
 from aliquot.service.state.alerts import KINDS, AlertIndex, Notice
 from aliquot.service.state.booking_index import BookingIndex
 from aliquot.service.state.forecast_board import ForecastBoard
-from aliquot.service.state.forecasts import Forecasts
 from aliquot.service.state.host_uses import HostUsage
 from aliquot.service.state.identities import Identities
 from aliquot.service.state.idle_cases import IdleCases
