@@ -36,7 +36,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 
     user: UserId
     program: str | None
-    """Program name, see `program_name.program_of`; None = unknown."""
+    """Program name, see `workloads.program_of`; None = unknown."""
     milli: int
     """Accelerators of all kernels together."""
     limit_ms: int | None
