@@ -86,7 +86,7 @@ async def test_a_backtest_is_followed_on_when_the_server_is_back(browser: Browse
         await until_state(client, await submit(client, "true", {"cuda.device": "1"}), "completed")
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=backtest&id=bkt_gone")
-        await expect(page.get_by_text("The server does not have this backtest any more.")).to_be_visible()
+        await expect(page.get_by_text("This backtest is not kept any more. The newest 50 are.")).to_be_visible()
         tab.is_away_expected = True
         await page.route("**/graphql", lose_two)
         await page.get_by_role("button", name="Run", exact=True).click()
@@ -98,7 +98,7 @@ async def test_a_backtest_is_followed_on_when_the_server_is_back(browser: Browse
 async def test_another_backtest_does_not_keep_the_error_of_one_that_is_gone(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=backtest&id=bkt_gone")
-        await expect(page.get_by_text("The server does not have this backtest any more.")).to_be_visible()
+        await expect(page.get_by_text("This backtest is not kept any more. The newest 50 are.")).to_be_visible()
         await page.get_by_role("region", name="Backtests").get_by_role("button").first.click()
         await expect(page.get_by_role("region", name="Figures of the runs")).to_be_visible()
         await expect(page.locator(".wrong")).to_have_count(0)

@@ -67,7 +67,7 @@ async def test_a_server_is_examined_exported_stopped_audited_and_replayed(two_gp
     assert (await aliquot("audit", "verify", *at))[1].startswith("intact: ")
     assert (await aliquot("db", "check", *at))[1] == "intact\n"
     held = await aliquot("audit", "device", device, *at)
-    assert f"session {running}  600 cuda.shares, pass " in held[1]
+    assert f"session {running}  0.6 GPU, pass " in held[1]
     code, out, _ = await aliquot("replay", "--last", "10", *at)
     assert (code, out.endswith(" 0 differences\n")) == (0, True)
 
