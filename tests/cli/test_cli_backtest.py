@@ -62,4 +62,4 @@ def test_a_backtest_that_was_lost_with_a_restart_is_named_so(
     running: Any = SimpleNamespace(id="bkt_1", state="running", progress=0.5)
     with pytest.raises(Exit):
         ended(answering(ServerUnreachable("refused"), None), running, name="tuning")
-    assert "the tuning is lost, as the server was restarted; run the command again" in capsys.readouterr().err
+    assert "the server no longer keeps the tuning; run the command again" in capsys.readouterr().err

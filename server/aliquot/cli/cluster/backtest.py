@@ -203,7 +203,7 @@ def _again(client: "BlockingClient", known: "Backtest", *, name: str) -> "Backte
                 raise
             time.sleep(POLL_S)
         else:
-            print(f"aliquot: the {name} is lost, as the server was restarted; run the command again", file=sys.stderr)
+            print(f"aliquot: the server no longer keeps the {name}; run the command again", file=sys.stderr)
             raise Exit(1)
 
 
