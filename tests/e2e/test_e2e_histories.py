@@ -89,6 +89,12 @@ class Histories:
             while self.answers < wanted:  # noqa: ASYNC110  # counted by the clients
                 await asyncio.sleep(0.05)
 
+    async def until_full(self) -> None:
+        """Wait until an allocation has found too few GPUs, which is rare among few answers."""
+        async with asyncio.timeout(ANSWERED_S_MAX):
+            while all(one.answer != ("full",) for one in self.leases):  # noqa: ASYNC110  # answered to the clients
+                await asyncio.sleep(0.05)
+
     async def _set_quota(self, client: Client) -> None:
         name, expected = self.draw.choice(("ann", "bob")), None
         if self.draw.random() < 0.6:
@@ -218,6 +224,7 @@ async def histories(urls: Sequence[str], folder: Path) -> AsyncIterator[Historie
             await lived.until_more(ENOUGH)
             yield lived
             await lived.until_more(ENOUGH)
+            await lived.until_full()
         finally:
             for task in tasks:
                 task.cancel()
