@@ -99,8 +99,8 @@ async def test_a_what_if_with_two_more_agents_starts_waiting_sessions() -> None:
         _, second = await waiting_for_one(on)
         found = await ask(on, like="a", count=2)
         assert [other.session_id for other in found.starts] == [second]
-        with pytest.raises(NotFound, match=r"^there is no agent nobody$"):
-            await ask(on, like="nobody")
+        with pytest.raises(NotFound, match=r"^there is no agent gpu99$"):
+            await ask(on, like="gpu99")
         with pytest.raises(InvalidRequest):
             await ask(on, like="a", count=65)
 
@@ -155,8 +155,8 @@ async def test_a_what_if_without_a_change_or_by_a_viewer_is_refused() -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(InvalidRequest):
             await ask(on)
-        with pytest.raises(NotFound, match=r"^there is no agent nobody$"):
-            await ask(on, drain="nobody")
+        with pytest.raises(NotFound, match=r"^there is no agent gpu99$"):
+            await ask(on, drain="gpu99")
         with pytest.raises(InvalidRequest):
             await ask(on, policy={"order": "whim"})
         viewer = Caller(user=UserId("eve"), request_id="req_test", role=Role.VIEWER)

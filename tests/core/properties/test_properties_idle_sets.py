@@ -19,7 +19,7 @@ from ordering_scenes import busy, passed, runs
 
 NODES = (on("x", gpus(3)), on("y", gpus(3)), on("z", gpus(2)))
 IDLE_MAX = 5
-assert 2**IDLE_MAX - 2 <= SETS_MAX, "all sets of so many sessions are looked at"
+assert 2**IDLE_MAX - 2 <= SETS_MAX, "the search tries every set of these sessions"
 
 
 def crowd(dice: random.Random) -> list[RunningRow]:

@@ -22,11 +22,11 @@ from aliquot_schema.reasons import Evidence, Reason, Verdict
 from aliquot_schema.sessions import PreemptionCause
 
 DECIDED_MAX: Final = 4
-"""Due sessions looked at one by one in a pass, the longest idle first."""
+"""Due sessions tried one by one in a pass, the longest idle first."""
 SET_MAX: Final = 16
 """Due sessions of which several may be evicted for one waiting session, the longest idle first."""
 SETS_MAX: Final = 32
-"""Sets looked at in a pass. If none of them is enough, one is taken of which none can be left out."""
+"""Sets tried in a pass. If none of them is enough, all of `SET_MAX` are reduced to those that are all needed."""
 
 Decide = Callable[[Snapshot, Policy], Plan]
 

@@ -106,16 +106,16 @@ class _HistoryRun:
         self._done = 0  # of `history.work`, besides starts
         self._wake_us: int | None = None
         self._now_us = history.begins_us
-        self._around = history.surroundings
-        around = history.surroundings
+        self._around = around = history.surroundings
         snapshot = replace(
             history.snapshot,
             agents=settings.agents(around.agents),
             quotas=settings.quotas(around.quotas),
             asked=around.asked,
         )
-        self._decided = self._exact_cluster(snapshot, self._policy(around))
-        self._cluster: Cluster = self._decided or cluster_of(snapshot, self._policy(around))
+        policy = self._policy(around)
+        self._decided = self._exact_cluster(snapshot, policy)
+        self._cluster: Cluster = self._decided or cluster_of(snapshot, policy)
         self._capacity = capacity_milli(snapshot.agents)
         self._begin(snapshot)
 

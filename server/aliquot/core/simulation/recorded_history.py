@@ -210,7 +210,7 @@ class RecordedHistory(Struct, frozen=True, kw_only=True, dict=True):
     """What is missing in the record, as sentences."""
 
     def agent(self, name: AgentId | None) -> AgentRow | None:
-        """An agent as it first was in the time; None if it was not there."""
+        """An agent as it was when it was first there in this period; None if it never was."""
         around = (self.surroundings, *(fact.surroundings for fact in self.facts if fact.surroundings is not None))
         return next((agent for one in around for agent in one.agents if agent.id == name), None)
 

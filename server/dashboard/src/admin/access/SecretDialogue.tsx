@@ -15,7 +15,7 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** Stores a secret. Its value is nowhere but in this dialogue and in the request. */
+/** Stores a secret. Its value exists only in this dialogue and in the request. */
 export function SecretDialogue({ replaced, stored, onClose }: Props) {
   const [typed, setTyped] = useState("");
   const [value, setValue] = useState<Value>(NO_VALUE);
