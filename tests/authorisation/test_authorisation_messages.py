@@ -42,7 +42,7 @@ def test_a_refusal_says_when_only_the_scope_of_the_key_prevents_it(check: Callab
         check(replace(OTHER, role=Role.VIEWER, own_role=Role.USER), session())
 
 
-def test_who_has_the_role_but_a_narrow_key_is_not_sent_to_others() -> None:
+def test_a_user_whose_role_suffices_but_whose_key_is_narrow_is_not_sent_to_others() -> None:
     narrow, hint = replace(OTHER, own_role=Role.OPERATOR), "your role operator allows it, but the scope of this key"
     with pytest.raises(Forbidden, match=f"at least the scope operate; {hint}"):
         check_role(narrow, Role.OPERATOR)

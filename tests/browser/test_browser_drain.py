@@ -37,7 +37,7 @@ async def test_a_drain_dialogue_names_some_sessions_and_counts_the_others(browse
         assert await tab.accessibility() == []
 
 
-async def test_what_select_all_leaves_out_is_said_and_can_be_loaded(browser: Browser, demo: OwnServer) -> None:
+async def test_sessions_that_select_all_leaves_out_are_counted_and_loadable(browser: Browser, demo: OwnServer) -> None:
     async with demo.client() as client:
         for number in range(105):
             await submit(client, "true", {"cpu": "1"}, name=f"held-{number}", held=True)

@@ -33,7 +33,7 @@ PASTE: Final = """(text) => {
 
 
 def carrying(value: str, found: list[str]) -> Callable[[Request], None]:
-    """Records what is requested with the value in its address or body."""
+    """A listener that adds each request with the value in its address or body to `found`."""
 
     def note(request: Request) -> None:
         if value in request.url or value in (request.post_data or ""):

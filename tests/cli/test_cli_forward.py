@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Stream:
-    """A stream by script: what the session sends, the last one its end or an error."""
+    """A scripted stream: the pieces that the session sends; the last is b"" (the end) or an error."""
 
     def __init__(self, *pieces: bytes | Exception) -> None:
         self._pieces = list(pieces)
@@ -40,7 +40,7 @@ class Stream:
 
 
 async def received(stream: Stream, monkeypatch: pytest.MonkeyPatch, *, break_off: bool = False) -> bytes:
-    """What a local program reads, which may break its own connection instead."""
+    """The bytes that a local program reads; with `break_off`, it resets its connection and reads none."""
 
     async def opened(*_: Any) -> Stream:
         return stream

@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,9 +97,8 @@ def test_a_screen_shows_the_lines_that_fit_and_counts_the_rest() -> None:
     assert fitting(lines, 4) == ["0", "1", "2", "… and 7 more lines"]
 
 
-def test_watching_goes_on_when_the_rate_limit_allows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    limited = GraphQLFault([{"message": "too much", "extensions": {"code": "rate_limited"}}])
-    answers: list[list[str] | BaseException] = [["first"], limited, limited, ["second"], KeyboardInterrupt()]
+def drawing(answers: list[list[str] | BaseException]) -> Callable[[], list[str]]:
+    """Draws one of these at each call; exceptions are raised."""
 
     def draw() -> list[str]:
         found = answers.pop(0)
@@ -107,8 +106,15 @@ def test_watching_goes_on_when_the_rate_limit_allows_it(capsys: pytest.CaptureFi
             raise found
         return found
 
+    return draw
+
+
+def test_watching_goes_on_when_the_rate_limit_allows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    limited = GraphQLFault([{"message": "too much", "extensions": {"code": "rate_limited"}}])
+    answers: list[list[str] | BaseException] = [["first"], limited, limited, ["second"], KeyboardInterrupt()]
+
     with pytest.raises(KeyboardInterrupt):
-        show(draw, interval_s=0.01)
+        show(drawing(answers), interval_s=0.01)
     assert capsys.readouterr().out == "first\nsecond\n"
 
 
@@ -116,14 +122,8 @@ def test_watching_goes_on_when_the_server_is_back(capsys: pytest.CaptureFixture[
     away, starting = ServerUnreachable("http://gpu01: refused"), GraphQLFault([UNAVAILABLE])
     answers: list[list[str] | BaseException] = [["first"], away, starting, away, ["second"], KeyboardInterrupt()]
 
-    def draw() -> list[str]:
-        found = answers.pop(0)
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
     with pytest.raises(KeyboardInterrupt):
-        show(draw, interval_s=0.01)
+        show(drawing(answers), interval_s=0.01)
     shown = capsys.readouterr()
     assert shown.out == "first\nsecond\n"
     gone, back = shown.err.splitlines()

@@ -56,7 +56,7 @@ class Outputs(SessionCalls):
         pass
 
 
-async def test_a_download_from_a_silent_agent_says_so_at_once_and_only_once(
+async def test_a_download_from_a_silent_agent_says_so_once_at_the_first_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(transfers, "RETRY_S", 0.3)
@@ -67,7 +67,7 @@ async def test_a_download_from_a_silent_agent_says_so_at_once_and_only_once(
     assert caplog.messages == [f"the server cannot do this now, trying again for up to 60 s: {SILENT}"]
 
 
-async def test_a_download_without_retries_ends_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_download_without_retries_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ClusterUnavailable, match="last heard"):
         await Files().download("ses_1", "a", tmp_path / "a", retries=False)
     assert caplog.messages == []

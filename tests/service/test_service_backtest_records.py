@@ -1,4 +1,4 @@
-"""Kept backtests: a result outlives its server, and one that did not end with its server is shown so."""
+"""Kept backtests: a result outlives its server, and a backtest that its server left unfinished is shown as failed."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -118,17 +118,19 @@ async def test_advice_omits_unused_gpus_and_reads_past_runs_once(tmp_path: Path)
     assert list(await sizing.weekly(past[0].owner)) == [found.message]
 
 
+async def no_gpus(_: SessionId) -> tuple[GpuStatsView, ...]:
+    """GPUs of which nothing was measured."""
+    return ()
+
+
 async def test_a_session_that_was_retried_counts_with_its_newest_run(tmp_path: Path) -> None:
     store = await past_runs(tmp_path, 3)
-
-    async def gpus(_: SessionId) -> tuple[GpuStatsView, ...]:
-        return ()
 
     class Later(SystemClock):
         def now_us(self) -> int:
             return super().now_us() + 9 * HOUR_US
 
-    sizing = RightSizing(store=store, clock=Later(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    sizing = RightSizing(store=store, clock=Later(), gpus=no_gpus)  # type: ignore[arg-type]  # the part it uses
     limits = []
     for ran_us in (HOUR_US, 4 * HOUR_US):
         store.sessions_ = [replace(one, ended_us=(one.started_us or 0) + ran_us) for one in store.sessions_]
@@ -138,17 +140,14 @@ async def test_a_session_that_was_retried_counts_with_its_newest_run(tmp_path: P
     assert limits == ["1 h", "4 h"]
 
 
-async def test_a_request_is_not_said_to_match_what_was_not_measured(tmp_path: Path) -> None:
+async def test_a_request_whose_use_was_not_measured_is_not_said_to_match(tmp_path: Path) -> None:
     store = await past_runs(tmp_path, 6)
     slots = ResourceSlot.parse({"cuda.device": "2"})
     store.sessions_ = [
         replace(one, spec=replace(one.spec, slots=slots, time_limit_ms=75 * 60_000)) for one in store.sessions_
     ]
 
-    async def gpus(session_id: SessionId) -> tuple[GpuStatsView, ...]:
-        return ()
-
-    sizing = RightSizing(store=store, clock=SystemClock(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    sizing = RightSizing(store=store, clock=SystemClock(), gpus=no_gpus)  # type: ignore[arg-type]  # the part it uses
     found = await sizing.advice(store.sessions_[0])
     assert found is not None
     assert found.message == f"How much the last 6 runs of {found.command} used their GPUs is not known."
@@ -162,10 +161,7 @@ async def test_the_weekly_advice_names_a_command_once_whatever_its_time_limits_w
         for one, limit_ms in zip(store.sessions_, limits_ms, strict=True)
     ]
 
-    async def gpus(session_id: SessionId) -> tuple[GpuStatsView, ...]:
-        return ()
-
-    sizing = RightSizing(store=store, clock=SystemClock(), gpus=gpus)  # type: ignore[arg-type]  # the part it uses
+    sizing = RightSizing(store=store, clock=SystemClock(), gpus=no_gpus)  # type: ignore[arg-type]  # the part it uses
     [told] = await sizing.weekly(store.sessions_[0].owner)
     assert "a time limit of 1 h 15 min would do" in told
 

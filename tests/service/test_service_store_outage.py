@@ -44,7 +44,7 @@ async def test_a_database_outage_delays_changes_and_loses_none(
 
 
 class Forgetful(WrappedStore):
-    """Loses the answers to commits that an event holds back, and to others; holds back readers of the log too."""
+    """Loses the answers to the commits of "slow" and "quick". The commit of "slow", and reads of the log, wait."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

@@ -43,7 +43,7 @@ _ON_UPDATE: Final[tuple[type[errors.Error], ...]] = tuple(dict.fromkeys((*ON_CRE
 
 @strawberry.type
 class _OfSessionChanged:
-    """Type resolution by the service's read model, which is not an instance of the GraphQL type."""
+    """Fields of a changed session. The value is the service's read model, which is not an instance of the type."""
 
     session: Session = strawberry.field(description="The session.")
     revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")

@@ -200,6 +200,6 @@ class BacktestView(Struct, frozen=True, kw_only=True):
     applied_version: int | None = None
     """Version of the policy in which its proposal was applied."""
     superseded: str | None = None
-    """Why the policy is no longer that version; None = it is, or the proposal was not applied."""
+    """Why the policy no longer has that version; None = it still has it, or the proposal was not applied."""
     applies_itself: bool = False
     """Whether a better policy is applied without being asked, see `TuneApply`."""

@@ -177,8 +177,11 @@ def _matches(host: str, allowed: str) -> bool:
 
 
 def _is_same(origin: str, host: str, *, is_tls: bool) -> bool:
-    """Whether a page is of this server. One sent over plain HTTP is not, where requests come by TLS: anyone on the way
-    can have written it. A proxy that does TLS may forward plain HTTP, so the other way round nothing follows."""
+    """Whether a page is of this server.
+
+    With TLS, a page sent over plain HTTP is not: it could be altered on the way. Without TLS, the scheme is not
+    compared, because a proxy with TLS may forward plain HTTP.
+    """
     try:
         parts = urlsplit(origin.lower())
     except ValueError:

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class BacktestTask(Struct, frozen=True, kw_only=True):
-    """Messages to the forecast process."""
+    """Message to the process of a backtest."""
 
     database_url: str
     data_folder: str

@@ -156,7 +156,7 @@ class TwoClocks(Protocol):
     """The wall clock and the monotonic clock."""
 
     def wall_us(self) -> int:
-        """Microseconds UTC; differs by the jump after the clock was set."""
+        """Time of the machine, microseconds UTC. It jumps when the clock is set."""
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start."""

@@ -149,7 +149,7 @@ def test_a_score_explanation_gives_each_weight_and_its_worth_in_waiting_time() -
 
 
 def test_a_score_explanation_has_the_priority_that_a_spent_budget_leaves() -> None:
-    """As `decide` orders by."""
+    """`decide` orders by the same priority."""
     quota = Quota(id=quota_id(QuotaScope.USER, "ann"), scope=QuotaScope.USER, name="ann", budget=0)
     prices = Prices(rates=(Price(micros=1),), at_budget=AtBudget.LOW)
     state = snapshot([on("x")], [row("a", owner=UserId("ann"))], quotas={quota.id: quota})

@@ -41,7 +41,7 @@ def idle_of(running: list[RunningRow], dice: random.Random, most: int) -> dict[S
 
 
 def started(running: list[RunningRow], queue: list[PendingRow], gone: Collection[str]) -> set[str]:
-    """What starts once these have ended."""
+    """The sessions that start once those in `gone` have ended."""
     return set(placed(passed(busy(NODES, [one for one in running if one.session_id not in gone], queue))))
 
 

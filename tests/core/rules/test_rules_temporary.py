@@ -157,7 +157,7 @@ def test_without_backfill_the_next_pass_is_when_the_first_session_can_no_longer_
 
 
 def holding(agents: Sequence[AgentRow], ends: Mapping[tuple[str, str], int], queue: Sequence[PendingRow]) -> Snapshot:
-    """A state in which a session holds each of these devices of an agent until then, in minutes from now."""
+    """A state in which each of these devices is held by a session; the values are planned ends, minutes from now."""
     nodes = {str(agent.id): agent.node_id for agent in agents}
     running, used = [], {agent.node_id: dict[DeviceId, int]() for agent in agents}
     for (name, device), minutes in ends.items():
@@ -178,7 +178,7 @@ def reserved(plan: Plan) -> dict[str, tuple[str, int | None]]:
     }
 
 
-def test_the_head_is_reserved_a_leaving_node_even_if_it_no_longer_fits_there_when_more_sessions_have_ended() -> None:
+def test_the_head_is_reserved_a_leaving_node_even_if_its_time_limit_would_not_fit_there_at_later_ends() -> None:
     agents = [leaving("leaves", minutes=100), on("a"), on("b"), on("c")]
     ends = {("leaves", "cuda0"): 30, ("leaves", "cuda1"): 30, ("a", "cuda0"): 10, ("b", "cuda0"): 10}
     ends |= {("c", "cuda0"): 50, ("a", "cuda1"): 300, ("b", "cuda1"): 400, ("c", "cuda1"): 500}
@@ -187,7 +187,7 @@ def test_the_head_is_reserved_a_leaving_node_even_if_it_no_longer_fits_there_whe
     assert reserved(plan) == {"head": ("leaves", 30)}
 
 
-def test_a_session_that_a_leaving_node_may_preempt_is_reserved_it_after_one_whose_time_limit_would_not_fit() -> None:
+def test_a_leaving_node_is_reserved_for_a_preemptible_session_behind_one_whose_time_limit_does_not_fit() -> None:
     agents = [leaving("leaves", minutes=100), on("stays")]
     ends = {("leaves", "cuda0"): 50, ("leaves", "cuda1"): 50, ("stays", "cuda0"): 300, ("stays", "cuda1"): 300}
     limited = row("limited", at=0, cuda_device="2", limit_ms=60 * 60_000)
@@ -198,10 +198,10 @@ def test_a_session_that_a_leaving_node_may_preempt_is_reserved_it_after_one_whos
 
 
 @pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
-def test_with_backfill_a_reservation_that_a_leaving_node_no_longer_allows_holds_back_no_session(
+def test_with_backfill_a_reservation_that_has_become_too_late_for_a_leaving_node_holds_back_no_session(
     backfill: Backfill,
 ) -> None:
-    """The session that it waits for runs longer than planned, so that there is no event."""
+    """The session on `stays` runs longer than planned, so no event triggers a pass."""
     agents = [leaving(minutes=60), on("stays")]
     first = row("first", at=0, kernels=2, limit_ms=20 * 60_000, cuda_device="2")
     state = holding(agents, {("stays", "cuda0"): 30}, [first, row("next", at=1)])

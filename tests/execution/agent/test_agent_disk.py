@@ -22,6 +22,11 @@ from aliquot_schema.resources.leases import EndEvidence
 pytestmark = pytest.mark.anyio
 
 
+def full(*_: object, **__: object) -> None:
+    """Fails as on a full disk."""
+    raise OSError(errno.ENOSPC, "no space left")
+
+
 @pytest.mark.parametrize("broken", ["kernels", "drafts"])
 async def test_an_order_that_cannot_be_written_to_disk_is_refused_and_the_next_one_runs(
     harness: AgentHarness, broken: str
@@ -57,9 +62,6 @@ def test_a_folder_that_cannot_be_filled_leaves_nothing_on_the_disk(tmp_path: Pat
 def test_a_claim_that_cannot_be_written_leaves_nothing_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "no space left")
-
     monkeypatch.setattr("aliquot.execution.agent.agent_folder.write_file", full)
     with pytest.raises(OSError, match="no space left"):
         KernelFolder(tmp_path / "kernels" / "ses_1.1.0").close_to_starts({"by": "stop"}, drafts=tmp_path)
@@ -83,9 +85,6 @@ async def test_refused_orders_are_answered_on_a_full_disk(harness: AgentHarness)
 async def test_a_running_kernel_is_stopped_on_a_full_disk_by_an_order_of_a_new_leader(
     harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "no space left")
-
     asked = shell("sleep 1000")
     await harness.core.launch([asked])
     await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
@@ -98,9 +97,6 @@ async def test_a_running_kernel_is_stopped_on_a_full_disk_by_an_order_of_a_new_l
 
 
 def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "no space left")
-
     monkeypatch.setattr("aliquot.execution.agent.json_files.os.fsync", full)
     for write in (replace_file, claim_file):
         with pytest.raises(OSError, match="no space left"):
@@ -111,9 +107,6 @@ def test_a_file_that_cannot_be_written_leaves_no_draft(tmp_path: Path, monkeypat
 async def test_a_checkpoint_that_a_full_disk_did_not_take_is_noted_and_the_job_ends_once_there_is_space(
     harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "no space left")
-
     monkeypatch.setattr(kernel_watch, "_RETRY_S", 0.1)
     asked = shell('touch "$CHECKPOINT_DIR/DONE"; sleep 0.3')
     with monkeypatch.context() as disk:
@@ -128,9 +121,6 @@ async def test_a_checkpoint_that_a_full_disk_did_not_take_is_noted_and_the_job_e
 async def test_the_end_of_a_job_on_a_rebooted_host_is_recorded_once_there_is_space(
     agent_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "no space left")
-
     monkeypatch.setattr(kernel_watch, "_RETRY_S", 0.1)
     harness, asked = AgentHarness(agent_config(agent_home)), shell("sleep 1000")
     await harness.open()

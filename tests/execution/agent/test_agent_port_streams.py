@@ -9,26 +9,11 @@ import pytest
 
 from agent_harness import PATIENCE_S, wait_until
 from aliquot.execution.agent.streams import SocketStream, reset
-from aliquot.execution.remote.flow_control import FlowStream, joined
-from aliquot_schema.cluster.agent_protocol import CloseStream, StreamData, StreamMessage
+from aliquot.execution.remote.flow_control import joined
+from aliquot_schema.cluster.agent_protocol import CloseStream, StreamData
+from flow_streams import flow
 
 pytestmark = pytest.mark.anyio
-
-
-class Sent(NamedTuple):
-    """A stream, and what it sent."""
-
-    stream: FlowStream
-    messages: list[StreamMessage]
-
-
-def flow() -> Sent:
-    messages: list[StreamMessage] = []
-
-    async def send(message: StreamMessage) -> None:
-        messages.append(message)
-
-    return Sent(FlowStream(1, send=send), messages)
 
 
 class Port(NamedTuple):

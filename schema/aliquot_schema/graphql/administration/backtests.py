@@ -150,8 +150,8 @@ class Backtest:
         description="Version of the policy in which the proposal was applied; null = it was not."
     )
     superseded: str | None = strawberry.field(
-        description="Why the policy is no longer that version, as when the proposal was taken back; null = it is, or "
-        "the proposal was not applied."
+        description="Why the policy no longer has that version, as when the proposal was taken back; null = it still "
+        "has it, or the proposal was not applied."
     )
 
     @classmethod

@@ -50,7 +50,7 @@ class RefusedField(NamedTuple):
 
 
 def refused_field(error: msgspec.ValidationError, kind: Any) -> RefusedField:
-    """The field that does not have the type which it has in `kind`."""
+    """The field whose value does not have the type that `kind` gives it."""
     found = _PLACE.fullmatch(str(error))
     assert found is not None  # any text matches
     parts = [part[0].removeprefix(".") for part in _PART.finditer(found["path"] or "")]

@@ -21,7 +21,6 @@ from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer, ServerFailed, demo_agents, free_port, wait_or_kill
 from aliquot.execution.ray.node.token_file import made_token
 
-STOP_S_MAX: Final = 40.0
 UP_S_MAX: Final = 180.0
 """A head and two nodes take ten seconds on a quiet machine."""
 LOG_TAIL_BYTES: Final = 4000

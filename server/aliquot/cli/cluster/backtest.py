@@ -2,14 +2,13 @@
 
 import csv
 import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from typer import Exit, Option
+from typer import Option
 
 from aliquot.cli.cluster.policy_changes import policy_in, policy_of
 from aliquot.cli.connection.output import cells, count_text, duration, moment, print_json, printable, show_table, table
@@ -184,8 +183,7 @@ def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtes
                 found = _again(client, found, name=name)
                 on_progress(round(100 * found.progress))
     if found.report is None and found.tuning is None:
-        print(f"aliquot: {printable(found.failure or f'the {name} was {found.state}')}", file=sys.stderr)
-        raise Exit(1)
+        fail(printable(found.failure or f"the {name} was {found.state}"), code=1)
     return found
 
 
@@ -203,8 +201,7 @@ def _again(client: "BlockingClient", known: "Backtest", *, name: str) -> "Backte
                 raise
             time.sleep(POLL_S)
         else:
-            print(f"aliquot: the server no longer keeps the {name}; run the command again", file=sys.stderr)
-            raise Exit(1)
+            fail(f"the server no longer keeps the {name}; run the command again", code=1)
 
 
 def print_report(id: str, report: "BacktestReport") -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from typer import Option
 
+from aliquot.cli.connection.output import printable
 from aliquot.cli.connection.server import usage
 from aliquot.cli.connection.tables import ELLIPSIS, present, terminal_size
 from aliquot_schema.errors import InvalidRequest
@@ -61,7 +62,7 @@ def show(draw: Callable[[], Sequence[str]], *, interval_s: float | None, on_scre
 
 
 def _next(draw: Callable[[], Sequence[str]], interval_s: float, *, say: Callable[[str], None]) -> Sequence[str]:
-    """The drawing after an interval, or after as many as the server's rate limit needs, or its absence lasts.
+    """The next drawing: after one interval, or more while the server is away or its rate limit is reached.
 
     Args:
         say: shows that the server does not answer, and that it does again.
@@ -79,7 +80,7 @@ def _next(draw: Callable[[], Sequence[str]], interval_s: float, *, say: Callable
             if not is_temporary(error):
                 raise
             if not is_away:
-                say(f"no answer since {present().astimezone():%H:%M:%S}, trying again until Ctrl-C: {error}")
+                say(f"no answer since {present().astimezone():%H:%M:%S}, trying again until Ctrl-C: {printable(error)}")
             is_away = True
         else:
             if is_away:

@@ -197,7 +197,7 @@ def retry(
 def _each(
     ids: Sequence[str], change: Change, place: tuple[str | None, str | None, Path | None], *, as_json: bool
 ) -> None:
-    """Change the sessions one by one, also those after one that the server refuses to change.
+    """Change the sessions one by one; a refused one does not stop the next.
 
     Args:
         place: the cluster, the server and the token file of the command line.

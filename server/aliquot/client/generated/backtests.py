@@ -211,8 +211,8 @@ class Backtest(Struct, frozen=True, kw_only=True):
     """Version of the policy in which the proposal was applied; null = it was not."""
     superseded: str | None
     """
-    Why the policy is no longer that version, as when the proposal was taken back; null = it is, or the proposal was not
-    applied.
+    Why the policy no longer has that version, as when the proposal was taken back; null = it still has it, or the
+    proposal was not applied.
     """
 
 

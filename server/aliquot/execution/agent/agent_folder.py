@@ -328,7 +328,7 @@ class AgentFolder:
         replace_file(self._devices, {"format": FORMAT, "devices": msgspec.to_builtins(list(devices))})
 
     def _moved_away(self, path: Path) -> Path | None:
-        """Where a folder is deleted, which need not exist; None if the disk does not allow to move it there now."""
+        """Move a folder to `drafts`, to be deleted there; a missing one counts as moved. None: the disk refuses now."""
         trash = self.drafts / f"{path.name}.{os.urandom(8).hex()}"
         try:
             path.rename(trash)

@@ -42,7 +42,7 @@ class SocketStream:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_port: bool = False) -> None:
         """
         Args:
-            is_port: whether what arrives before a broken connection must not look complete.
+            is_port: whether it is a TCP port, where a broken connection is an error and not an end.
         """
         self._reader = reader
         self._writer = writer
@@ -78,7 +78,7 @@ class SocketStream:
             self._writer.write_eof()
 
     async def close(self) -> None:
-        """Close both directions; a port is reset before the end of either."""
+        """Close both directions. A port is reset if neither side has ended."""
         if self._is_port and not self._is_ended:
             reset(self._writer)
             return

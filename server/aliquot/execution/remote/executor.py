@@ -109,7 +109,7 @@ class RemoteExecutor:
         self._links: dict[AgentId, AgentLink] = {}
         self._connections: set[AgentLink] = set()
         self._heard: dict[AgentId, float] = {}
-        """When agents that are not connected were last heard, seconds of the monotonic clock."""
+        """By agent: when it was last heard before its last disconnection, seconds of the monotonic clock."""
         self._began = time.monotonic()
         self._joined = asyncio.Event()
         self._is_closed = False
@@ -216,8 +216,10 @@ class RemoteExecutor:
     async def follow_log(
         self, agent_id: AgentId, kernel_id: KernelId, *, offset: int
     ) -> AsyncGenerator[LogChunk, None]:
-        """See `AgentCore.follow_log`. Continues at the same byte if the agent reconnects before it is lost. Output
-        that was not begun fails as soon as its agent is suspect."""
+        """See `AgentCore.follow_log`. Continues at the same byte if the agent reconnects before it is lost.
+
+        Before the first byte, it fails as soon as the agent is suspect.
+        """
         wait_s = self._timing.suspect_s
         while True:
             link = await self._linked(agent_id, wait_s=wait_s)
@@ -239,7 +241,7 @@ class RemoteExecutor:
         return link
 
     async def _linked(self, agent_id: AgentId, *, wait_s: float) -> AgentLink:
-        """The connection of an agent, which may be made within `wait_s` of the time when it was last heard."""
+        """The connection of an agent; waits for one until `wait_s` after the agent was last heard."""
         give_up = self._heard.get(agent_id, self._began) + wait_s
         with suppress(TimeoutError):
             async with asyncio.timeout(give_up - time.monotonic()):

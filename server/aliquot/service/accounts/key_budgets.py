@@ -32,7 +32,7 @@ class KeyBudgets:
 
     def note_preview(self, caller: Caller, request_hash: Callable[[], str]) -> None:
         """Remember that a request was previewed with the caller's key."""
-        key = self._state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+        key = _key_of(self._state, caller)
         if key is None or not key.dry_run_first:
             return
         place = key.id, request_hash()
@@ -47,7 +47,7 @@ class KeyBudgets:
         Raises:
             Forbidden: it was not; the message says what to do.
         """
-        key = self._state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+        key = _key_of(self._state, caller)
         if key is None or not key.dry_run_first:
             return
         at_s = self._previews.get((key.id, request_hash()))
@@ -121,7 +121,7 @@ def check_shared(state: State, caller: Caller, held: Session) -> None:
     Raises:
         Forbidden: the key has a budget of GPU-hours, and the allocation is charged to another key or to none.
     """
-    key = state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+    key = _key_of(state, caller)
     if key is not None:
         _check_charged(key, held, anew="allocate under another job_id")
 
@@ -140,7 +140,7 @@ def refuse_booking(state: State, caller: Caller) -> None:
     Raises:
         Forbidden: the caller's key has one.
     """
-    key = state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+    key = _key_of(state, caller)
     if key is not None and key.gpu_use_max is not None:
         raise Forbidden(
             f"key {key.name} has a budget of GPU-hours, and what a booking keeps free is not charged to keys: book "
@@ -154,7 +154,7 @@ def refuse_allocation(state: State, caller: Caller) -> None:
     Raises:
         Forbidden: the caller's key must.
     """
-    key = state.people.keys.get(caller.key_id) if caller.key_id is not None else None
+    key = _key_of(state, caller)
     if key is not None and key.dry_run_first:
         raise Forbidden(
             f"key {key.name} must preview each request before it submits it, and an allocation has no preview: submit "
@@ -186,3 +186,7 @@ def _exceeded(key: ApiKey, resource: str, requested: str, limit: str, why: str) 
         requested=requested,
         limit=limit,
     )
+
+
+def _key_of(state: State, caller: Caller) -> ApiKey | None:
+    return None if caller.key_id is None else state.people.keys.get(caller.key_id)

@@ -197,7 +197,7 @@ class Backtests(OperatorCommands):
         view = await self._found(caller, name)
         if view.state in OPEN:
             view = await self._cancel(replace(view, state=BacktestState.CANCELED))
-        return view
+        return with_outcome(view, self._state)
 
     async def backtest(self, caller: Caller, name: str) -> BacktestView | None:
         """A backtest; None if there is none of this id, or no longer. Raises Forbidden to all but operators."""

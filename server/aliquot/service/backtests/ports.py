@@ -15,7 +15,7 @@ from aliquot_schema.views.backtests import BacktestReport, BacktestState, Backte
 KEPT_MAX: Final = 50
 """Backtests that are kept, the newest."""
 LOST_US: Final = 30_000_000
-"""A server saves its backtests every few seconds until they end; after this time without it, it was stopped."""
+"""A server saves its backtests every few seconds until they end. One not saved for longer has ended with it."""
 OPEN: Final = (BacktestState.QUEUED, BacktestState.RUNNING)
 INTERRUPTED: Final = "the server was restarted; start it again"
 
@@ -78,7 +78,8 @@ class StoredBacktest(Struct, frozen=True, kw_only=True):
     saved_us: int
 
     def as_of(self, now_us: int, *, is_shared: bool) -> BacktestView:
-        """The backtest now, where another server runs it. One that is open and saved no more has ended with its server.
+        """The backtest as of now; this server does not run it. One that has not ended was interrupted if no other
+        server uses the database, or if it was not saved for `LOST_US`.
 
         Args:
             is_shared: whether other servers use the database.

@@ -156,8 +156,8 @@ def held_span(held: Sequence[HeldAmount], *, now_us: int) -> tuple[int, int]:
 def while_held(
     curves: Mapping[str, Curves], held: Sequence[HeldAmount], *, grid: Grid, now_us: int
 ) -> dict[str, Curves]:
-    """Measurements of the steps in which the device was held. Steps above a minute, in which it was held for less than
-    half of the time until now, are left out: they tell more about others, or about an idle device."""
+    """Measurements of the steps in which the device was held. A step longer than a minute needs at least half of its
+    time held (of the newest step, of its time until now): otherwise it shows others, or an idle device."""
     found: dict[str, Curves] = {}
     starts = grid.start_us + np.arange(grid.points) * grid.step_us
     part_min = HELD_PART_MIN if grid.step_us > MINUTE_S * SECOND_US else 0.0

@@ -233,8 +233,10 @@ class LeaderElection:
         """Refuse changes while the database cannot be reached. Other failures, like too many connections, do not
         concern connections that are open."""
         cause = None if failure is None else failure.__cause__
-        words = f"the database cannot be reached: {str(cause) or type(cause).__name__}; try again in a few seconds"
-        self._cases.journal.refuse_changes(words if isinstance(cause, OSError) else None)
+        words = None
+        if isinstance(cause, OSError):
+            words = f"the database cannot be reached: {str(cause) or type(cause).__name__}; try again in a few seconds"
+        self._cases.journal.refuse_changes(words)
 
     async def _serve_term(self) -> None:
         beginning = await self._store.begin_term()

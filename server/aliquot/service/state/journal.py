@@ -248,7 +248,8 @@ class Journal:
         When a row was changed concurrently, `change` is called again on the newer state.
 
         Raises:
-            DuplicateKey, StoreUnavailable: from the store.
+            DuplicateKey: from the store.
+            StoreUnavailable: from the store, or immediately while `unreachable` is set.
             Unavailable: still in conflict after `TRIES_MAX` attempts.
             Any error of `change`; nothing is written then.
         """

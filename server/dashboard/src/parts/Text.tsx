@@ -18,7 +18,7 @@ interface Props {
 
 /** A text field of one or more lines, with its error message below. */
 export function Text({ label, value, onChange, hint, wrong, rows, isRequired, placeholder, type, onPaste }: Props) {
-  // A value that is set here is no password to sign in with: "off" would let browsers fill in that one.
+  // "new-password": despite "off", browsers would fill in the password that the user signs in with.
   const autoComplete = type === "password" ? "new-password" : "off";
   const own = { placeholder: placeholder ?? "", autoComplete, spellCheck: false };
   return (

@@ -13,7 +13,7 @@ interface Props {
   readonly rows: readonly Row[];
   readonly selection: Selection;
   readonly refresh: () => void;
-  /** What cannot be selected as it is not loaded; null if all is loaded. */
+  /** A note on sessions that are not loaded and so cannot be selected; null if all are loaded. */
   readonly unloaded: ReactNode;
 }
 

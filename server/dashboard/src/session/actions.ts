@@ -130,7 +130,7 @@ async function carryOutAll(
   return refused.length === 0;
 }
 
-/** A message with the name of the session that it is about, unless it has the id, which is shown as the name. */
+/** A message that names its session: the name is put before it unless it contains the id, which is shown as the name. */
 function about(target: Target, message: string): string {
   return message.includes(target.id) ? message : `${nameOf(target)}: ${message}`;
 }

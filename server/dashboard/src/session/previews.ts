@@ -50,7 +50,7 @@ export function tableOf(text: string, separator: string, isCut: boolean): Extrac
   return { kind: "table", rows, isCut: isCut || all.length > ROWS_MAX || all.some((row) => row.length > CELLS_MAX) };
 }
 
-/** The rows of a table, after RFC 4180, at most one too many. A row that is cut off is left out. */
+/** The first rows of a table, after RFC 4180: one more than are shown, if there are more. A row that is cut off is left out. */
 function rowsOf(text: string, separator: string, isCut: boolean): string[][] {
   const rows: string[][] = [[]];
   let cell = "";

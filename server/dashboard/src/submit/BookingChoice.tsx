@@ -40,7 +40,7 @@ export function BookingChoice({ value, wrong, onChange }: Props) {
   );
 }
 
-/** Whether a user may submit sessions into a booking. Operators see those of others by links to them. */
+/** Whether a user may submit sessions into a booking. Operators reach the bookings of others by links. */
 function isTheirs(booking: Booking, me: Me | null): boolean {
   return me !== null && (booking.owner === me.name || me.projects.includes(booking.project));
 }

@@ -8,7 +8,7 @@ export interface Objection {
   readonly field: string | null;
 }
 
-/** First words of the server's sentences. Any other one may be the name of a user, which keeps its letters. */
+/** Words that begin the server's sentences. Any other first word may be a user name, which keeps its case. */
 const BEGINNING = /^(?:a|all|an|at|give|it|its|no|not|nothing|only|the|there|this|two|you)[ ,]/;
 
 /** A message without the API's name of its field, beside which it is shown. */

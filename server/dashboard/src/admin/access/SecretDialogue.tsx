@@ -78,7 +78,7 @@ export function SecretDialogue({ replaced, stored, onClose }: Props) {
         Or a text file, read unchanged
         <input
           type="file"
-          // A file that was corrected can be chosen again: the browser reports only another one.
+          // Cleared, because the browser does not report that the same file, corrected meanwhile, was chosen again.
           onClick={(event) => (event.currentTarget.value = "")}
           onChange={(event) => void choose(event.target.files?.[0])}
         />
@@ -93,7 +93,7 @@ interface ValueProps {
   readonly onChange: (value: Value) => void;
 }
 
-/** A password field, or where a value of several lines is from, which such a field would join to one. */
+/** A password field; for a file or pasted lines, which it would join to one line, their source instead. */
 function ValueField({ value, wrong, onChange }: ValueProps) {
   const paste = (event: ClipboardEvent) => {
     const lines = pastedValue(event.clipboardData.getData("text"));

@@ -5,7 +5,7 @@ const BYTES_MAX = 32 * 1024;
 /** The value of a secret while its dialogue is open; it is stored nowhere in the browser. */
 export interface Value {
   readonly text: string;
-  /** Where it is from, if it is not what the password field holds, which can hold one line only. */
+  /** The file or pasted lines that the value is from; null if it was typed in the password field, which holds one line. */
   readonly source: string | null;
 }
 

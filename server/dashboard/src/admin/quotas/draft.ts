@@ -77,7 +77,7 @@ export function changedBy({ scope, name }: Draft, quotas: readonly Quota[]): Quo
   return quotas.find((quota) => subjectOf(quota) === subject);
 }
 
-/** Why a form is not of the newest version of its quota; null if it is. */
+/** How the quota changed since the form was filled; null if the form is of its newest version. */
 export function behindText(draft: Draft, newest: Quota | undefined): string | null {
   if ((newest?.version ?? 0) === draft.version) return null;
   if (newest === undefined) return "Someone else removed this quota meanwhile.";
@@ -85,7 +85,7 @@ export function behindText(draft: Draft, newest: Quota | undefined): string | nu
   return `There is a quota of ${newest.name || "the cluster"} already.`;
 }
 
-/** The edits of a form, made on `before`, on the newest version of the quota. */
+/** The newest version of the quota with the edits that a form made on the version `before`. */
 export function rebased(newest: Quota | undefined, before: Draft, draft: Draft): Draft {
   const now = newest === undefined ? NEW : draftOf(newest);
   const moved = (own: Amounts, old: Amounts, next: Amounts): Amounts => ({ ...next, ...editsOf(own, old) });
