@@ -66,3 +66,13 @@ async def test_a_connection_to_a_port_is_reset_unless_a_side_has_ended() -> None
         await on.stream.end()
         await on.stream.close()
         assert await on.reader.read() == b"all"
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["the server's event loop"])
+async def test_a_closed_connection_may_be_ended_and_closed_again(anyio_backend: object) -> None:
+    async with port() as on:
+        for _ in range(2):
+            await on.stream.end()
+            await on.stream.close()
+            await asyncio.sleep(0.01)  # the event loop lets the socket go
+        assert await on.reader.read() == b""

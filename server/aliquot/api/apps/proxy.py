@@ -283,7 +283,8 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
             await pace.take(len(data))
             writer.write(data)
             await writer.drain()
-        writer.write_eof()
+        if not writer.is_closing():
+            writer.write_eof()
 
     async def ending(work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -74,6 +74,8 @@ class SocketStream:
     async def end(self) -> None:
         """Nothing more will be sent."""
         self._is_ended = True
+        if self._writer.is_closing():
+            return
         with suppress(OSError):
             self._writer.write_eof()
 
