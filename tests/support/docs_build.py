@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-BUILD_S_MAX: Final = 240.0
+BUILD_S_MAX: Final = 900.0
 
 
 def built_pages() -> Path:
