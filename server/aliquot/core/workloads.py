@@ -131,17 +131,29 @@ def ran_ms(session: Session) -> int | None:
 class Wrapper(NamedTuple):
     """A program that runs the command in its arguments."""
 
-    values: frozenset[str] = frozenset()
-    """Options that take the next word as their value."""
+    values: Mapping[str, int] = {}
+    """How many of the next words belong to an option."""
     positional: int = 0
     """Words before the command."""
+    subcommand: str = ""
+    """The word after which the program runs a command, as `run` of `uv run`; otherwise it runs none."""
 
 
-def _wrapper(values: str = "", *, positional: int = 0) -> Wrapper:
-    return Wrapper(frozenset(values.split()), positional)
+def _wrapper(values: str = "", *, pairs: str = "", positional: int = 0, subcommand: str = "") -> Wrapper:
+    counts = dict.fromkeys(values.split(), 1) | dict.fromkeys(pairs.split(), 2)
+    return Wrapper(counts, positional, subcommand)
 
 
-UV: Final = "--with --extra --group --project --directory --env-file --package --python -p -m --module"
+CONDA: Final = _wrapper("-n --name -p --prefix --cwd", subcommand="run")
+CONTAINER: Final = _wrapper("-B --bind -H --home -W --workdir --env --env-file --pwd", positional=1, subcommand="exec")
+MPI: Final = _wrapper(
+    "-np -n -c -N -npernode --npernode -npersocket -x -H -host --host -hosts -hostfile --hostfile -f -machinefile "
+    "--machinefile -map-by --map-by -bind-to --bind-to -rank-by --rank-by -wdir --wdir -ppn -tune --tune -rf "
+    "--rankfile -genvlist -envlist -launcher -iface --prefix --timeout",
+    pairs="-mca --mca -gmca --gmca -genv -env",
+)
+RUN: Final = _wrapper("-C --directory -P --project -p --env -e --environment --python", subcommand="run")
+UV: Final = "--with --extra --group --project --directory --env-file --package --python -p"
 SRUN: Final = (
     "-A --account -B -C --constraint -c --cpus-per-task -D --chdir -d -e --error -G --gpus -i --input -J --job-name -L "
     "-m --distribution -n --ntasks -N --nodes -o --output -p --partition -q --qos -r -S -T -t --time -w --nodelist -x "
@@ -150,20 +162,30 @@ SRUN: Final = (
     "--ntasks-per-node --reservation --wait"
 )
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
+    "apptainer": CONTAINER,
+    "conda": CONDA,
     "env": _wrapper("-u --unset -C --chdir"),
     "exec": _wrapper("-a"),
     "ionice": _wrapper("-c --class -n --classdata"),
+    "mamba": CONDA,
+    "micromamba": CONDA,
+    "mpiexec": MPI,
+    "mpirun": MPI,
     "nice": _wrapper("-n --adjustment"),
     "nohup": _wrapper(),
     "numactl": _wrapper("-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave --preferred"),
-    "run": _wrapper(UV),
+    "pdm": RUN,
+    "pipenv": RUN,
+    "pixi": RUN,
+    "poetry": RUN,
     "setsid": _wrapper(),
+    "singularity": CONTAINER,
     "srun": _wrapper(SRUN),
     "stdbuf": _wrapper("-i --input -o --output -e --error"),
     "taskset": _wrapper(positional=1),
     "time": _wrapper("-f --format -o --output"),
     "timeout": _wrapper("-s --signal -k --kill-after", positional=1),
-    "uv": _wrapper("--project --directory"),
+    "uv": _wrapper(UV, subcommand="run"),
 }
 
 
@@ -193,7 +215,12 @@ def _unwrapped(argv: Sequence[str]) -> Sequence[str]:
         folder, _, name = argv[start].rpartition("/")
         wrapper = WRAPPERS.get(name) if not folder or INSTALLED.fullmatch(folder) else None
         if wrapper is not None:
-            start = _after_options(argv, start + 1, wrapper.values) + wrapper.positional
+            command = _after_options(argv, start + 1, wrapper.values)
+            if wrapper.subcommand:
+                if command >= len(argv) or argv[command] != wrapper.subcommand:
+                    break
+                command = _after_options(argv, command + 1, wrapper.values)
+            start = command + wrapper.positional
         elif ASSIGNMENT.fullmatch(argv[start]):
             start += 1
         else:
@@ -201,12 +228,12 @@ def _unwrapped(argv: Sequence[str]) -> Sequence[str]:
     return argv[start:]
 
 
-def _after_options(words: Sequence[str], start: int, values: frozenset[str]) -> int:
+def _after_options(words: Sequence[str], start: int, values: Mapping[str, int]) -> int:
     """The place of the first word that is neither an option nor its value."""
     while start < len(words) and words[start].startswith("-"):
         if words[start] == "--":
             return start + 1
-        start += 2 if words[start] in values else 1
+        start += 1 + values.get(words[start], 0)
     return start
 
 
