@@ -23,6 +23,7 @@ from aliquot.service.retention import (
     SealedArchive,
 )
 from aliquot.service.state.state import State
+from aliquot.store.archive import passes
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.archive.folder import ArchiveFolder
 from aliquot.store.archive.verification import all_seals, verify_archives
@@ -130,6 +131,15 @@ async def test_a_tampered_event_stops_archiving(store: DatabaseStore, tmp_path: 
         await remove(store, tmp_path, days=500)
     assert await count(store, EVENTS) == (await store.events_after(0, limit=10**6))[-1].number
     assert [name for name in os.listdir(tmp_path) if name.startswith("events")] == []
+
+
+async def test_passes_that_vanish_while_they_are_archived_are_said_to_be_missing(
+    store: DatabaseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "page", lambda connection, *, after, last: [])
+    with pytest.raises(HistoryDamaged, match="a pass after 0 is missing"):
+        await remove(store, tmp_path, days=500)
+    assert os.listdir(tmp_path) == []
 
 
 async def test_events_after_an_archive_are_chained_to_it(store: DatabaseStore, place: Place, tmp_path: Path) -> None:

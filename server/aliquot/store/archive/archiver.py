@@ -52,6 +52,8 @@ class DatabaseHistory:
             after = segment.first - 1
             while after < segment.last:
                 rows = await self._database.read(partial(passes.page, after=after, last=segment.last))
+                if not rows:
+                    raise HistoryDamaged(f"a pass after {after} is missing")
                 previous = await asyncio.to_thread(passes.check_links, rows, previous=previous)
                 await batch.put(segment.kind, rows)
                 after = rows[-1].number
