@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import stat
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -157,6 +158,26 @@ def put_again(connection: Connection, *, now_us: int) -> None:
     with connection.begin():
         row = row_of(FINDINGS, id="findings-later", version=2, closed_us=now_us - 200 * DAY_US)
         connection.execute(insert(FINDINGS), row)
+
+
+async def test_an_archive_file_that_cannot_be_made_durable_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has its name already when its folder is flushed."""
+    file = ArchiveFolder(tmp_path).begin("findings-000001", tuple(FINDINGS.c))
+    file.put([tuple(row_of(FINDINGS, id="one", version=1).values())])
+    fsync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        file.finish()
+    file.discard()
+    assert os.listdir(tmp_path) == []
 
 
 async def test_an_archive_file_discarded_during_its_write_leaves_no_file(

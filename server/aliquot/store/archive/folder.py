@@ -228,7 +228,11 @@ def _private_partial(path: Path) -> Path:
 def _publish(partial: Path, path: Path) -> None:
     _flush(partial)
     partial.rename(path)
-    _flush(path.parent)
+    try:
+        _flush(path.parent)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _flush(path: Path) -> None:
