@@ -1,6 +1,9 @@
 """The local executor: several in-process agents behind the port."""
 
 import asyncio
+import errno
+import os
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,7 +11,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent_harness import PATIENCE_S, ToyPlugin, agent_config, marked_processes, order, restart_agent, shell, wait_until
+from agent_harness import (
+    PATIENCE_S,
+    AgentHarness,
+    ToyPlugin,
+    agent_config,
+    marked_processes,
+    order,
+    restart_agent,
+    shell,
+    wait_until,
+)
 from aliquot.execution.agent.agent import AgentCore
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot.execution.executors import LocalExecutor
@@ -140,3 +153,21 @@ async def test_an_agent_with_an_invalid_device_is_not_started(
         await executor.start()
     assert words in caught.value.message
     assert [message async for message in executor.messages()] == []
+
+
+async def test_an_agent_whose_start_failed_releases_its_folder(
+    agent_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure comes after the folder was locked; the next attempt is a new core."""
+
+    def failing(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    agent = AgentHarness(agent_config(agent_home))
+    with monkeypatch.context() as patched:
+        patched.setattr("aliquot.execution.agent.agent_folder.flush_folder", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            await agent.open()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("agent-")] == []
+    await agent.start_again()
+    await agent.close()

@@ -135,9 +135,9 @@ class AgentCore:
             InvalidRequest, Forbidden: no account is usable for jobs.
             DeviceFileError: a plugin's configuration names a device that does not exist.
         """
-        await self._worker.run(self._folder.open)
         self._is_open = True
         try:
+            await self._worker.run(self._folder.open)
             await self._worker.run(self._preparation.inspect_host)
             await self._notices.refresh()
             await self._worker.run(self._health.open)
