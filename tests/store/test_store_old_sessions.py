@@ -78,6 +78,17 @@ async def test_a_session_that_a_waiting_session_depends_on_is_kept(store: Store)
     assert await may_go(store, needed, other, depending_on(needed)) == {other.id}
 
 
+async def test_needed_sessions_that_fill_a_file_do_not_keep_the_later_ones(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aliquot.store.archive.sessions.SESSIONS_MAX", 2)
+    needed = [ended() for _ in range(3)]
+    later = [replace(ended(), ended_us=LONG_AGO + 1 + number) for number in range(3)]
+    found = await may_go(store, *needed, *later, *map(depending_on, needed))
+    assert found
+    assert found <= {one.id for one in later}
+
+
 async def test_an_array_is_removed_with_all_of_its_tasks_or_kept(store: Store) -> None:
     over, lives, is_late = ended(), make.session(), ended()
     tasks = {array.id: ended(array_id=array.id, array_index=0) for array in (over, lives, is_late)}

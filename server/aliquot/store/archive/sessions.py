@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Subquery, Table, exists, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Subquery, Table, exists, func, or_, select, tuple_
 
 from aliquot.service.retention import RetainedKind
 from aliquot.store.archive.old_rows import OldRows
@@ -27,10 +27,15 @@ def old(connection: Connection, *, before_us: int) -> Sequence[Row[str, int, int
     is_of_it = unfinished.c.array_id == func.coalesce(SESSIONS.c.array_id, SESSIONS.c.id)
     stmt = select(SESSIONS.c.id, SESSIONS.c.version, SESSIONS.c.ended_us).outerjoin_from(SESSIONS, unfinished, is_of_it)
     stmt = stmt.where(SESSIONS.c.ended_us < before_us, ~_is_of_young_array(before_us), unfinished.c.array_id.is_(None))
-    stmt = stmt.where(~_has_events(), ~_holds())
-    rows = connection.execute(stmt.order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)).all()
+    stmt = stmt.where(~_has_events(), ~_holds()).order_by(SESSIONS.c.ended_us, SESSIONS.c.id).limit(SESSIONS_MAX)
+    rows = connection.execute(stmt).all()
     needed = _waited_for(connection) if rows else frozenset()
-    return [row for row in rows if task_parts(row.id)[0] not in needed]
+    while rows:
+        if free := [row for row in rows if task_parts(row.id)[0] not in needed]:
+            return free
+        later = tuple_(SESSIONS.c.ended_us, SESSIONS.c.id) > (rows[-1].ended_us, rows[-1].id)
+        rows = connection.execute(stmt.where(later)).all()
+    return []
 
 
 def _belongs_to(table: Table, names: Sequence[str]) -> ColumnElement[bool]:
