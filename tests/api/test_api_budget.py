@@ -124,7 +124,8 @@ async def test_operations_over_budget_are_refused_before_execution(server: ApiSe
 @pytest.mark.anyio
 async def test_the_token_limit_is_checked_before_parsing(server: ApiServer) -> None:
     body = await server.post("{ " + "a " * 10_001 + "}")
-    assert "tokens" in body["errors"][0]["message"]
+    assert "at most 2000 tokens" in body["errors"][0]["message"]
+    assert body["errors"][0]["extensions"] == {"code": "budget_exceeded", "budget": "tokens", "limit": 2000}
 
 
 @pytest.mark.parametrize("text", ["{a(b:" + "[" * 4000 + "]" * 4000 + ")}", "{a" * 3000, "{a(b:{c:" + "{c:" * 2000])

@@ -161,10 +161,18 @@ class Documents:
         try:
             return self._check(parse(text, max_tokens=self._limits.tokens), schema)
         except GraphQLError as error:
+            if f"Document contains more than {self._limits.tokens} tokens" in error.message:
+                return _refused(
+                    GraphQLError(
+                        f"A query may have at most {self._limits.tokens} tokens; request less at a time.",
+                        extensions={"code": "budget_exceeded", "budget": "tokens", "limit": self._limits.tokens},
+                    )
+                )
             # Not GraphQLSyntaxError: Strawberry would close the whole WebSocket for it.
             return _refused(GraphQLError(error.message, source=error.source, positions=error.positions))
         except RecursionError:
-            return _refused(GraphQLError("The query is nested too deeply.", extensions={"code": "budget_exceeded"}))
+            extensions = {"code": "budget_exceeded", "budget": "depth"}
+            return _refused(GraphQLError("The query is nested too deeply.", extensions=extensions))
 
     def _check(self, tree: DocumentNode, schema: GraphQLSchema) -> Document:
         if (error := _long_number(tree)) is not None:
