@@ -44,10 +44,10 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self._ca.cert_pem.write_to_path(str(self.file))
 
-    def issue(self, *names: str, expired: bool = False, to: str = "server") -> Files:
+    def issue(self, *names: str, expired: bool = False, ends: datetime | None = None, to: str = "server") -> Files:
         """A certificate for these names, replacing an older one."""
         past = {"not_before": datetime(2001, 1, 1, tzinfo=UTC), "not_after": datetime(2002, 1, 1, tzinfo=UTC)}
-        made = self._ca.issue_cert(*names, **past if expired else {})
+        made = self._ca.issue_cert(*names, **past if expired else {"not_after": ends})
         files = Files(self._folder / f"{to}.pem", self._folder / f"{to}.key")
         for path, text in ((files.certificate, made.cert_chain_pems[0]), (files.key, made.private_key_pem)):
             draft = path.with_suffix(".draft")

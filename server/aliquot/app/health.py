@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from aliquot.api.authentication import TOKEN_CHARS_MIN
 from aliquot.app.running import Running
 from aliquot.clock import SystemClock
 from aliquot.errors import ConfigurationError
+from aliquot.execution.remote.dialing import expires_soon
 from aliquot.service.leadership.ports import ServerRole
 from aliquot.service.metrics.health import (
     STALL_S,
@@ -21,10 +21,6 @@ from aliquot.service.metrics.health import (
     watch_database,
 )
 from aliquot.settings import Settings
-
-EXPIRY_WARNING_MAX: Final = timedelta(days=14)
-EXPIRY_WARNING_PART: Final = 5
-"""Short-lived certificates are warned about in the last fifth of their lifetime."""
 
 
 class CertificateExpiry:
@@ -47,7 +43,7 @@ class CertificateExpiry:
         if self._path is None or span is None:
             return None
         (begins, ends), now = span, datetime.fromtimestamp(self._wall_us() / 1e6, UTC)
-        if ends - now > min(EXPIRY_WARNING_MAX, (ends - begins) / EXPIRY_WARNING_PART):
+        if not expires_soon(begins, ends, now=now):
             return None
         verb = "expires" if ends > now else "expired"
         return f"the TLS certificate {self._path} {verb} on {ends:%Y-%m-%d at %H:%M} UTC; renew it, and put it there"

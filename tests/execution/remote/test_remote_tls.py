@@ -5,12 +5,14 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from aliquot.cli.listener import Certificate
 from aliquot.errors import ConfigurationError
+from aliquot.execution.remote.checks import check_server
 from aliquot.execution.remote.dialing import Unreachable, dialled, server_address
 from remote_in_memory import AGENT, KEY
 from remote_tls import Authority, shown
@@ -61,6 +63,26 @@ async def test_an_invalid_server_certificate_is_reported_with_the_reason(
     ca_file = {None: None, "ca": authority.file, "other": other.file}[trusted]
     async with listening(Certificate(files.certificate, files.key).context) as port:
         assert words in await dialling(f"https://localhost:{port}", ca_file=ca_file)
+
+
+@pytest.mark.parametrize(("days", "grade", "words"), [(30, "ok", "valid certificate"), (10, "warn", "expires on 2")])
+@pytest.mark.parametrize("anyio_backend", ["asyncio", ("asyncio", {"use_uvloop": True})])
+async def test_a_check_of_the_server_warns_of_a_certificate_that_expires_soon(
+    tmp_path: Path, days: int, grade: str, words: str
+) -> None:
+    authority = Authority(tmp_path)
+    files = authority.issue("localhost", ends=datetime(2029, 12, 31, tzinfo=UTC))
+    now = datetime(2029, 12, 31, tzinfo=UTC) - timedelta(days=days)
+    async with listening(Certificate(files.certificate, files.key).context) as port:
+        reached, _ = await check_server(
+            f"https://localhost:{port}",
+            key_file=None,
+            ca_file=authority.file,
+            agent_id=AGENT,
+            now_us=lambda: round(now.timestamp() * 1e6),
+        )
+    assert reached.grade == grade
+    assert words in reached.seen
 
 
 async def test_an_authority_file_that_was_replaced_is_read_for_the_next_connection(tmp_path: Path) -> None:

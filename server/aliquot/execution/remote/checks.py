@@ -3,9 +3,11 @@
 import asyncio
 import os
 import shutil
+import ssl
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,7 @@ from aliquot.execution.remote.dialing import (
     Unreachable,
     connection_fault,
     dialled,
+    expires_soon,
     introduce,
     read_key,
     server_address,
@@ -198,7 +201,7 @@ async def check_server(
         address = server_address(server, ca_file=ca_file)
     except ConfigurationError as error:
         return [_fail("server", str(error), to_do="correct --server")]
-    reached = await _reach(address)
+    reached = await _reach(address, now_us=now_us)
     if reached.grade is CheckSeverity.FAIL:
         return [reached]
     if key_file is None:
@@ -210,7 +213,7 @@ async def check_server(
         return [reached, _fail("key", str(error), to_do="correct the key file")]
 
 
-async def _reach(address: ServerAddress) -> CheckResult:
+async def _reach(address: ServerAddress, *, now_us: Callable[[], int]) -> CheckResult:
     name = "reach of the server"
     place = f"{address.host}:{address.port}"
     try:
@@ -219,12 +222,22 @@ async def _reach(address: ServerAddress) -> CheckResult:
     except (OSError, TimeoutError) as error:
         seen = f"{place}: {connection_fault(error, address)}"
         return _fail(name, seen, to_do="correct what the message names")
+    certificate: Mapping[str, str] = writer.get_extra_info("peercert") or {}
     writer.transport.abort()
     if address.has_tls:
+        begins, ends = _time_of(certificate["notBefore"]), _time_of(certificate["notAfter"])
+        if expires_soon(begins, ends, now=datetime.fromtimestamp(now_us() / 1e6, UTC)):
+            seen = f"{place}, TLS with a certificate that expires on {ends:%Y-%m-%d at %H:%M} UTC"
+            return _warn(name, seen, to_do="renew it on the server, which loads the new file by itself")
         return _ok(name, f"{place}, TLS with a valid certificate")
     if address.host in ("127.0.0.1", "::1", "localhost"):
         return _ok(name, f"{place}, on this host")
     return _warn(name, f"{place}, unencrypted: the key can be read", to_do="use https")
+
+
+def _time_of(text: str) -> datetime:
+    """A time as OpenSSL prints it, like `Jan  5 09:34:43 2030 GMT`."""
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(text), UTC)
 
 
 async def _introduce(

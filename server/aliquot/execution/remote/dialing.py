@@ -8,6 +8,7 @@ import ssl
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
@@ -93,6 +94,15 @@ _CERTIFICATE: Final = {
     64: "its certificate is for another address; use the name or address of the certificate",
 }
 """Error code of X509_verify_cert_error(3) -> message."""
+
+
+EXPIRY_WARNING_MAX: Final = timedelta(days=14)
+EXPIRY_WARNING_PART: Final = 5
+
+
+def expires_soon(begins: datetime, ends: datetime, *, now: datetime) -> bool:
+    """Whether a certificate is in its last 14 days, or in the last fifth of a shorter lifetime."""
+    return ends - now <= min(EXPIRY_WARNING_MAX, (ends - begins) / EXPIRY_WARNING_PART)
 
 
 def connection_fault(error: Exception, address: ServerAddress) -> str:
