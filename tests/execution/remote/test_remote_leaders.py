@@ -1,6 +1,7 @@
 """Several servers: which one an agent dials next, and how a follower redirects it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_harness import PATIENCE_S, AgentHarness, agent_config, wait_until
-from aliquot.execution.remote.client import AgentSender, RemoteAgent, ServerList
+from aliquot.execution.remote.client import DOWN_ATTEMPTS, DOWN_S_MAX, AgentSender, Backoff, RemoteAgent, ServerList
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.connection_file import connections
 from aliquot.execution.remote.dialing import Unreachable, introduce, server_address
@@ -147,3 +148,28 @@ async def test_an_agent_stops_even_if_its_connection_is_lost_at_the_same_moment(
     await asyncio.wait_for(running, PATIENCE_S)
     await executor.close()
     await meeting
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", ("asyncio", {"use_uvloop": True})])
+async def test_while_no_server_listens_an_agent_waits_two_seconds_at_most_and_later_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    next_s = Backoff.next_s
+
+    def noted(backoff: Backoff, *, is_down: bool = False) -> float:
+        waits.append(next_s(backoff, is_down=is_down))
+        return 0.0
+
+    monkeypatch.setattr(Backoff, "next_s", noted)
+    with socket.socket() as taken:  # it does not listen, so that connections are refused
+        taken.bind(("127.0.0.1", 0))
+        address = server_address(f"http://127.0.0.1:{taken.getsockname()[1]}")
+        stop = asyncio.Event()
+        core = AgentHarness(agent_config(tmp_path / "agents" / "agent-1")).core
+        running = asyncio.create_task(RemoteAgent(core, addresses=[address], key=lambda: KEY).run(stop))
+        await wait_until(lambda: len(waits) > DOWN_ATTEMPTS)
+        stop.set()
+        await running
+    assert max(waits[:DOWN_ATTEMPTS]) <= DOWN_S_MAX < waits[DOWN_ATTEMPTS]

@@ -141,6 +141,10 @@ E = TypeVar("E", bound=Exception)
 
 WAIT_S_MIN: Final = 0.2
 WAIT_S_MAX: Final = 10.0
+DOWN_S_MAX: Final = 2.0
+DOWN_ATTEMPTS: Final = 30
+"""So often an agent dials again within `DOWN_S_MAX` while no server listens, as during a restart. Connections that are
+refused cost little. The server itself spreads those that it accepts; see `api.agent_socket`."""
 GOOD_BYE_S_MAX: Final = 2.0
 ELECTION_S: Final = 0.4
 """Longest wait if a follower answered: a server leads or is being elected."""
@@ -154,9 +158,14 @@ class Backoff:
 
     attempts: int = 0
 
-    def next_s(self) -> float:
-        """Seconds to wait, uniform between half and the whole step."""
-        step = min(WAIT_S_MAX, WAIT_S_MIN * 2.0 ** min(self.attempts, 16))
+    def next_s(self, *, is_down: bool = False) -> float:
+        """Seconds to wait, uniform between half and the whole step.
+
+        Args:
+            is_down: whether no server listens.
+        """
+        longest_s = DOWN_S_MAX if is_down and self.attempts < DOWN_ATTEMPTS else WAIT_S_MAX
+        step = min(longest_s, WAIT_S_MIN * 2.0 ** min(self.attempts, 16))
         self.attempts += 1
         return step * random.uniform(0.5, 1.0)
 
@@ -206,14 +215,14 @@ class RemoteAgent:
         backoff = Backoff()
         while True:
             started = time.monotonic()
-            is_follower, leader, again_s = False, "", 0.0
+            is_follower, leader, again_s, is_down = False, "", 0.0, False
             try:
                 await self._serve()
             except* NotLeading as ends:
                 is_follower, leader = True, _first(ends).leader
                 self._log_end(ends)
             except* (Refused, Unreachable, ServerSilent, ChannelClosed, ProtocolError, OutboxFull, Unavailable) as ends:
-                again_s = getattr(_first(ends), "again_s", 0.0)
+                again_s, is_down = getattr(_first(ends), "again_s", 0.0), getattr(_first(ends), "is_down", False)
                 self._log_end(ends)
             except* Exception as faults:
                 log.error("the connection failed", exc_info=faults)
@@ -224,7 +233,8 @@ class RemoteAgent:
             if again_s:
                 await asyncio.sleep(again_s + random.random())
             elif self._servers.advance(is_follower=is_follower, leader=leader):
-                await asyncio.sleep(min(backoff.next_s(), ELECTION_S if self._servers.has_followers else WAIT_S_MAX))
+                longest_s = ELECTION_S if self._servers.has_followers else WAIT_S_MAX
+                await asyncio.sleep(min(backoff.next_s(is_down=is_down), longest_s))
                 self._servers.start_round()
 
     async def _serve(self) -> None:

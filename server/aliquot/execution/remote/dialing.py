@@ -140,10 +140,15 @@ AGAIN_S_MAX: Final = 60.0
 class Unreachable(Exception):
     """The server cannot be reached now; the message says why."""
 
-    def __init__(self, message: str, *, again_s: float = 0.0) -> None:
-        """`again_s`: seconds that the server asked to wait; 0 = it did not say."""
+    def __init__(self, message: str, *, again_s: float = 0.0, is_down: bool = False) -> None:
+        """
+        Args:
+            again_s: seconds that the server asked to wait; 0 = it did not say.
+            is_down: whether the host is there, and no server listens.
+        """
         super().__init__(message)
         self.again_s = again_s
+        self.is_down = is_down
 
 
 def read_key(path: Path) -> str:
@@ -241,7 +246,8 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
     except InvalidStatus as error:
         raise _refused(error) from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
-        raise Unreachable(f"{address.host}:{address.port}: {connection_fault(error, address)}") from None
+        words = f"{address.host}:{address.port}: {connection_fault(error, address)}"
+        raise Unreachable(words, is_down=isinstance(error, ConnectionRefusedError)) from None
     try:
         yield Channel(SocketWire(socket))
     finally:
