@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from aliquot.core.model.plan import Plan
 from aliquot.core.policy_changes import amended
 from aliquot.service.alerts.idle_process import IdleProcess
 from aliquot.service.alerts.routing import Receiver
+from aliquot.service.scheduling.plan_applier import PlanApplier
 from aliquot.service.state.state import State
 from aliquot.service.views.sessions import session_view
 from aliquot_schema.alerts import Subscriber
@@ -37,11 +39,11 @@ async def idle_for(on: Stage, minutes: int, *, utilization_pct: float | None = 0
     """Readings once a minute, each followed by a look; returns the recorded steps."""
     before = on.state.revision
     process = IdleProcess(state=on.state, journal=on.journal, clock=on.clock, wake=on.allocator.wake)
-    (device,) = on.state.agents[AgentId("a")].devices
+    devices = on.state.agents[AgentId("a")].devices
     for _ in range(minutes):
         on.clock.advance(60)
-        reading = DeviceReading(device_id=device.id, utilization_pct=utilization_pct)
-        await on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=(reading,)))
+        readings = tuple(DeviceReading(device_id=device.id, utilization_pct=utilization_pct) for device in devices)
+        await on.on_event(NewReadings(agent_id=AgentId("a"), at_us=1, readings=readings))
         await process.run_once()
     found = [one for one in await on.events() if one.number > before and one.entity == "action"]
     return [one.kind.removeprefix("action.idle_") for one in found]
@@ -53,8 +55,8 @@ async def begun(on: Stage) -> SessionId:
     return name
 
 
-async def ben_waits(on: Stage) -> SessionId:
-    asked = NewSession(argv=("true",), shell=None, slots=[("cuda.device", "1")])
+async def ben_waits(on: Stage, gpus: int = 1) -> SessionId:
+    asked = NewSession(argv=("true",), shell=None, slots=[("cuda.device", str(gpus))])
     return SessionId((await on.sessions.create_session(BEN, asked)).session.id)
 
 
@@ -179,3 +181,27 @@ async def test_the_idle_action_of_a_project_overrides_its_pool_and_idle_cases_su
         on.executor.end_kernel(KernelId(f"{name}.1.0"), code=143)
         await on.settle()
         assert await idle_for(on, 1) == ["over"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_idle_sessions_that_leave_for_one_session_leave_together_or_not_at_all(
+    is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner answers "still needed" for one of them between a pass and its commit."""
+    async with alert_pipeline(CHAT, agents=[agent("a", devices=2)]) as stage:
+        on = stage.stage
+        await set_policy(on, "preempt")
+        names = [await begun(on), await begun(on)]
+        await idle_for(on, 100)
+        run = PlanApplier.run
+
+        async def after_an_answer(applier: PlanApplier, plan: Plan) -> tuple[tuple[SessionId, ...], int]:
+            if is_kept and {one.session_id for one in plan.evictions} == set(names):
+                await on.sessions.keep_session(CALLER, names[0], None)
+            return await run(applier, plan)
+
+        monkeypatch.setattr(PlanApplier, "run", after_an_answer)
+        await ben_waits(on, gpus=2)
+        await on.advance()
+        expected = SessionState.RUNNING if is_kept else SessionState.PREEMPTING
+        assert [on.state.sessions[name].state for name in names] == [expected, expected]

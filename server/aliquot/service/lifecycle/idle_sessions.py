@@ -1,5 +1,6 @@
 """Idle sessions: records the steps for sessions that do not use their GPUs, and ends them where the policy says so."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.ids import SessionId
 from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.sessions import Failure, PreemptionCause, Session
+from aliquot_schema.states import SessionState
 
 IDLE: Final = "idle"
 """Code of the failure of a session that was ended because it did not use its GPUs."""
@@ -41,12 +43,25 @@ def keep(draft: UnitOfWork, session: Session, *, now_us: int) -> bool:
     return True
 
 
-def acted(draft: UnitOfWork, eviction: Eviction, *, now_us: int) -> bool:
-    """Record for whom an idle session leaves; returns False if it is not due any more."""
-    found = open_case(draft, eviction.session_id)
-    session = draft.session(eviction.session_id)
+def still_due(draft: UnitOfWork, evictions: Sequence[Eviction]) -> Sequence[Eviction]:
+    """The evictions without those of idle sessions that leave for the same session as one that is not due any more: it
+    would not start without that one's GPUs."""
+    gone = {one.by_session for one in evictions if one.cause is PreemptionCause.IDLE and _due_case(draft, one) is None}
+    return [one for one in evictions if one.cause is not PreemptionCause.IDLE or one.by_session not in gone]
+
+
+def _due_case(draft: UnitOfWork, eviction: Eviction) -> tuple[str, IdleCase] | None:
+    """As `open_case`, if the session still runs as the pass saw it and is due."""
+    found, session = open_case(draft, eviction.session_id), draft.session(eviction.session_id)
     if found is None or session is None or not found[1].is_due or found[1].attempt != session.attempt:
-        return False
+        return None
+    return found if session.version == eviction.version and session.state is SessionState.RUNNING else None
+
+
+def act(draft: UnitOfWork, session: Session, eviction: Eviction, *, now_us: int) -> None:
+    """Record for whom an idle session leaves, which is due."""
+    found = _due_case(draft, eviction)
+    assert found is not None
     name, case = found
     done = replace(
         case, step=IdleStep.ACTED, step_us=now_us, by_session=eviction.by_session, by_user=str(eviction.by_user)
@@ -54,7 +69,6 @@ def acted(draft: UnitOfWork, eviction: Eviction, *, now_us: int) -> bool:
     what = "ended" if eviction.ends else "preempted"
     words = f"{what} for {eviction.by_session} of {eviction.by_user}: it {case.words()}"
     record(draft, done, name=name, owner=session.owner, words=words)
-    return True
 
 
 def idle_failure(draft: UnitOfWork, session: Session) -> Failure | None:

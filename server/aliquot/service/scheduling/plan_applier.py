@@ -14,7 +14,7 @@ from aliquot.core.model.snapshot import PendingRow, asks_the_same, startable
 from aliquot.core.scheduler.bookings import with_decision
 from aliquot.core.scheduler.decide import NOT_PLACED
 from aliquot.core.scheduler.eligibility import DEPENDENCY, broken_dependency
-from aliquot.service.lifecycle.idle_sessions import acted
+from aliquot.service.lifecycle.idle_sessions import act, still_due
 from aliquot.service.lifecycle.launch_orders import Orders, start
 from aliquot.service.lifecycle.preemption import evict
 from aliquot.service.state.journal import Journal
@@ -142,12 +142,12 @@ class PlanApplier(Struct, frozen=True, kw_only=True):
         return session
 
     def _evict(self, draft: UnitOfWork, *, evictions: Sequence[Eviction]) -> None:
-        for eviction in () if draft.orchestration().is_stopped else evictions:
+        for eviction in () if draft.orchestration().is_stopped else still_due(draft, evictions):
             session = draft.session(eviction.session_id)
             if session is None or session.version != eviction.version or session.state is not SessionState.RUNNING:
                 continue
-            if eviction.cause is PreemptionCause.IDLE and not acted(draft, eviction, now_us=self.now_us):
-                continue
+            if eviction.cause is PreemptionCause.IDLE:
+                act(draft, session, eviction, now_us=self.now_us)
             evict(
                 draft,
                 session,
