@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
 import msgspec
 
 from aliquot.client.config import Place
-from aliquot.client.errors import Refused, ServerUnreachable, UnexpectedAnswer
-from aliquot.client.requests import check_address, is_loopback, tls_context
+from aliquot.client.errors import Refused, ServerUnreachable
+from aliquot.client.requests import check_address, decoded, is_loopback, tls_context
 from aliquot_schema.errors import Unauthenticated
-
-T = TypeVar("T")
 
 LOGIN_S_MAX = 10.0
 
@@ -53,7 +50,7 @@ def readiness(url: str, *, ca_file: Path | None = None, token: str | None = None
         ServerUnreachable, UnexpectedAnswer, NoPlace: as for `Client`.
     """
     headers = None if token is None else {"authorization": f"Bearer {token}"}
-    return _decoded(_answer("GET", url, "/readyz", ca_file=ca_file, timeout_s=timeout_s, headers=headers), Readiness)
+    return decoded(_answer("GET", url, "/readyz", ca_file=ca_file, timeout_s=timeout_s, headers=headers), Readiness)
 
 
 def login_address(place: Place) -> str:
@@ -64,7 +61,7 @@ def login_address(place: Place) -> str:
         Unauthenticated: the token is not accepted.
     """
     response = _authenticated("POST", place, "/login-code")
-    return f"{place.url.rstrip('/')}{_decoded(response, _LoginCode).path}"
+    return f"{place.url.rstrip('/')}{decoded(response, _LoginCode).path}"
 
 
 def app_address(place: Place, path: str) -> str:
@@ -80,7 +77,7 @@ def app_address(place: Place, path: str) -> str:
     response = _authenticated("GET", place, path)
     if response.status_code == httpx.codes.SEE_OTHER:
         return response.headers["location"]
-    refused = _decoded(response, _Refusal)
+    refused = decoded(response, _Refusal)
     raise Refused({"__typename": "Forbidden", "message": refused.detail})
 
 
@@ -108,10 +105,3 @@ def _answer(
             return client.request(method, f"{url.rstrip('/')}{path}", headers=headers)
     except httpx.TransportError as error:
         raise ServerUnreachable(f"{url}: {str(error) or type(error).__name__}") from error
-
-
-def _decoded(response: httpx.Response, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(response.content, type=kind)
-    except msgspec.DecodeError as error:
-        raise UnexpectedAnswer(response.status_code, response.text) from error

@@ -5,7 +5,7 @@ import hashlib
 import os
 from abc import abstractmethod
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 
 import httpx
@@ -13,12 +13,10 @@ import msgspec
 
 from aliquot.client.errors import ClientFailure, ClusterUnavailable, Refused, ServerUnreachable, UnexpectedAnswer
 from aliquot.client.generated.result_files import ResultFile, SessionFiles
-from aliquot.client.requests import unexpected
+from aliquot.client.requests import decoded, unexpected
 from aliquot.client.retries import PATIENCE_S, RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.errors import Unauthenticated
-
-T = TypeVar("T")
 
 RETRY_S: Final = PATIENCE_S
 """Time without progress after which a transfer fails; until then each new connection continues the last one."""
@@ -193,18 +191,6 @@ def safe_target(folder: Path, path: str) -> Path:
 def unreachable(error: httpx.TransportError | ServerUnreachable) -> ServerUnreachable:
     """The failure of a transfer as an error of the client."""
     return error if isinstance(error, ServerUnreachable) else ServerUnreachable(str(error) or type(error).__name__)
-
-
-def decoded(answer: httpx.Response, kind: type[T]) -> T:
-    """The content of an answer, which is JSON of this type.
-
-    Raises:
-        UnexpectedAnswer: it is not.
-    """
-    try:
-        return msgspec.json.decode(answer.content, type=kind)
-    except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(answer.status_code, str(error)) from None
 
 
 def check_answer(answer: httpx.Response, content: bytes) -> None:

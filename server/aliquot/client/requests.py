@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -28,6 +28,9 @@ from aliquot_schema.errors import Unauthenticated
 if TYPE_CHECKING:
     import ssl
 
+    import httpx
+
+T = TypeVar("T")
 _SPREAD: Final = re.compile(r"\.\.\.(\w+)")
 
 
@@ -189,3 +192,15 @@ def unexpected(status: int, content: bytes, *, url: str) -> ServerUnreachable | 
     """The error of an answer that is not Aliquot's."""
     error = UnexpectedAnswer(status, content.decode(errors="replace"))
     return ServerUnreachable(f"{url}: {error}") if status in _OF_PROXIES else error
+
+
+def decoded(answer: "httpx.Response", kind: type[T]) -> T:
+    """The content of an answer, which is JSON of this type.
+
+    Raises:
+        UnexpectedAnswer: it is not.
+    """
+    try:
+        return msgspec.json.decode(answer.content, type=kind)
+    except msgspec.MsgspecError:
+        raise UnexpectedAnswer(answer.status_code, answer.text) from None

@@ -16,7 +16,8 @@ from urllib.parse import quote
 import httpx
 
 from aliquot.client.errors import ClientFailure, ServerUnreachable
-from aliquot.client.files import RETRY_S, Turn, check_answer, decoded, unreachable
+from aliquot.client.files import RETRY_S, Turn, check_answer, unreachable
+from aliquot.client.requests import decoded
 from aliquot.client.retries import RetryPolicy
 from aliquot_schema.cluster.results import path_fault
 from aliquot_schema.cluster.workspaces import (

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from agent_harness import PATIENCE_S, wait_until
-from aliquot.execution.agent.streams import SocketStream, reset
+from aliquot.execution.agent.streams import SocketStream
 from aliquot.execution.remote.flow_control import joined
 from aliquot_schema.cluster.agent_protocol import CloseStream, StreamData
+from aliquot_schema.cluster.streams import reset
 from flow_streams import flow
 
 pytestmark = pytest.mark.anyio

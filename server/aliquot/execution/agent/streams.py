@@ -7,8 +7,6 @@ the host.
 import asyncio
 import json
 import os
-import socket
-import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +18,7 @@ from aliquot.execution.agent.kernel_state import KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.shim_client import ask_for_terminals
 from aliquot.execution.agent.spawner.descendants import tree_pids
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame, reset
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
 
 SOCKET: Final = "terminals.sock"
@@ -87,13 +85,6 @@ class SocketStream:
         self._writer.close()
         if self._writer.transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(CLOSE_S, self._writer.transport.abort)
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Close a TCP connection with RST, so that its other side does not take what it has received for all."""
-    if not writer.is_closing():
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()
 
 
 async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: str) -> SocketStream:
