@@ -1,13 +1,14 @@
 """A PostgreSQL connection whose opener is cancelled is completed and closed, never left half open."""
 
 import asyncio
+import socket
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import DBAPIError
 
 from aliquot.app.agents import own_disk
@@ -19,7 +20,9 @@ from aliquot.store.engines.database import unavailability
 from aliquot.store.engines.postgres import PostgresDatabase, connect
 from aliquot.store.open import open_database
 from aliquot_schema.policies import PolicyDocument
+from failover_proxy import postgres_proxy
 from store_places import Place
+from store_postgres import PostgresCluster
 
 pytestmark = pytest.mark.anyio
 URL = make_url("postgresql://ann@127.0.0.1/none")
@@ -103,6 +106,29 @@ async def test_a_failed_connection_leaves_nothing(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(asyncio.CancelledError if is_cancelled else StoreUnavailable):
         await opening
     assert failing.terminated == 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", ("asyncio", {"use_uvloop": True})])
+async def test_the_system_breaks_a_connection_over_a_network_that_confirms_nothing(
+    postgres_place: Place, postgres: PostgresCluster
+) -> None:
+    async with postgres_proxy(postgres, postgres_place.url) as proxy:
+        database = PostgresDatabase(make_url(proxy.url))
+        await database.open()
+        try:
+            found = await database.read(_link_options)
+        finally:
+            await database.close()
+    assert found == {"TCP_USER_TIMEOUT": 8000, "TCP_KEEPIDLE": 4, "SO_KEEPALIVE": 1}
+
+
+def _link_options(connection: Connection) -> dict[str, int]:
+    link = connection.connection.driver_connection._transport.get_extra_info("socket")  # type: ignore[union-attr]
+    return {
+        "TCP_USER_TIMEOUT": link.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+        "TCP_KEEPIDLE": link.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+        "SO_KEEPALIVE": link.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+    }
 
 
 @pytest.mark.parametrize(

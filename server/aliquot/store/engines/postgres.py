@@ -6,6 +6,7 @@ driver would leave the connection half open.
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, Final, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, Final, TypeVar
 import asyncpg
 from sqlalchemy import URL, Connection
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.event import listen
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -81,6 +83,26 @@ def unavailable(error: BaseException) -> StoreUnavailable:
     return unavailability(error) or StoreUnavailable(f"the database cannot be used now: {error}")
 
 
+SILENT_S_MAX: Final = 8
+"""A network that confirms nothing for so long breaks a connection, so that changes under way fail then. By that
+time a leader leads no longer."""
+_LINK: Final = {
+    socket.TCP_USER_TIMEOUT: SILENT_S_MAX * 1000,
+    socket.TCP_KEEPIDLE: SILENT_S_MAX // 2,
+    socket.TCP_KEEPINTVL: 1,
+    socket.TCP_KEEPCNT: SILENT_S_MAX // 2,
+}
+
+
+def _watch_link(connection: Any, _record: object) -> None:
+    """Let the system find that a new connection of the pool is cut; the driver waits for the answer only."""
+    link = connection.driver_connection._transport.get_extra_info("socket")
+    if link.family != socket.AF_UNIX:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _LINK.items():
+            link.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 T = TypeVar("T")
 
 
@@ -117,6 +139,7 @@ class PostgresDatabase:
     async def open(self) -> None:
         settings = {**_SETTINGS, SERVER_SETTING: self.server_id}
         self._engine = create_async_engine(self._url, connect_args={**_CONNECT, "server_settings": settings}, **_POOL)
+        listen(self._engine.sync_engine, "connect", _watch_link)
         if self._mark is not None:
             await self.write(self._mark.check)
         await self.write(migrate if self._upgrades else check_current)
