@@ -75,5 +75,5 @@ async def test_a_closed_connection_may_be_ended_and_closed_again(anyio_backend: 
         for _ in range(2):
             await on.stream.end()
             await on.stream.close()
-            await asyncio.sleep(0.01)  # the event loop lets the socket go
+            await asyncio.sleep(0)  # the event loop lets the socket go
         assert await on.reader.read() == b""
