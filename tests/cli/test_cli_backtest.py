@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from aliquot.cli import main
 from aliquot.cli.cluster import backtest
 from aliquot.cli.cluster.backtest import _names_of, ended
-from aliquot.client import ServerUnreachable
+from aliquot.client import GraphQLFault, ServerUnreachable
 
 NOWHERE = {"ALIQUOT_SERVER": "http://127.0.0.1:1", "ALIQUOT_TOKEN": "x", "COLUMNS": "200"}
 
@@ -47,11 +47,17 @@ def answering(*answers: object) -> Any:
     return SimpleNamespace(backtest=ask)
 
 
-def test_a_server_that_is_away_for_a_moment_does_not_end_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "away",
+    [ServerUnreachable("refused"), GraphQLFault([{"message": "no database", "extensions": {"code": "unavailable"}}])],
+)
+def test_a_server_that_is_away_for_a_moment_does_not_end_the_wait(
+    away: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backtest, "POLL_S", 0.0)
     running: Any = SimpleNamespace(id="bkt_1", state="running", progress=0.5)
     done = SimpleNamespace(id="bkt_1", state="completed", progress=1.0, report="figures", tuning=None)
-    found = ended(answering(running, ServerUnreachable("refused"), done), running, name="backtest")
+    found = ended(answering(running, away, done), running, name="backtest")
     assert found.report == "figures"
 
 

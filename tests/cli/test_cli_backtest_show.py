@@ -79,7 +79,12 @@ def test_an_earlier_tuning_is_printed_as_after_its_search(capsys: pytest.Capture
         (["backtest", "--list", "--since", "9d"], 2, "--list: give no options of another run with it"),
         (["tune", "--show", "bkt_9"], 1, "there is no tuning bkt_9; the newest 50 are kept"),
         (["tune", "--show", "bkt_1"], 1, "bkt_1 is a backtest; `aliquot backtest --show bkt_1` shows it"),
+        (["backtest", "--list", "--csv", "list.csv"], 2, "--csv: the list has no figures; give it with --show ID"),
         (["tune", "--show", "bkt_2", "--auto"], 2, "--show: give no options of another search with it"),
+        (["tune", "--show", "bkt_2", "--since", "9d"], 2, "--show: give no options of another search with it"),
+        (["tune", "--show", "bkt_2", "--tries", "9"], 2, "--show: give no options of another search with it"),
+        (["tune", "--show", "bkt_2", "--seed", "9"], 2, "--show: give no options of another search with it"),
+        (["tune", "--apply", "bkt_2", "--auto"], 2, "--apply: give no options of another search with it"),
     ],
 )
 def test_a_result_that_cannot_be_shown_is_refused_with_the_reason(words: list[str], code: int, said: str) -> None:

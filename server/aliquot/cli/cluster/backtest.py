@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.5
 PATIENCE_S: Final = 60.0
-"""How long a server that cannot be reached is asked again."""
+"""How long a server that cannot answer is asked again."""
 NAMED_MAX: Final = 5
 """Sessions, or groups, of a kind that are printed."""
 SINCE: Final = "7d"
@@ -77,6 +77,8 @@ def backtest(
     runs_one = bool(policy or changes or like or count or without) or since != SINCE
     if (show or as_list) and (runs_one or (show and as_list)):
         usage(f"{'--show' if show else '--list'}: give no options of another run with it")
+    if as_list and csv_file is not None:
+        usage("--csv: the list has no figures; give it with --show ID")
     if csv_file is not None:
         _check_csv(csv_file)
     asked = None if show or as_list else _asked(since, policy, changes, like, count, without)
@@ -188,16 +190,16 @@ def ended(client: "BlockingClient", found: "Backtest", *, name: str) -> "Backtes
 
 
 def _again(client: "BlockingClient", known: "Backtest", *, name: str) -> "Backtest":
-    """The backtest now. A server that cannot be reached is asked again for a minute: it may be starting."""
-    from aliquot.client.errors import ServerUnreachable
+    """The backtest now. A server that cannot answer is asked again for a minute: it may be starting."""
+    from aliquot.client.errors import ClientFailure, is_temporary
 
     give_up = time.monotonic() + PATIENCE_S
     while True:
         try:
             if (found := client.backtest(known.id)) is not None:
                 return found
-        except ServerUnreachable:
-            if time.monotonic() > give_up:
+        except ClientFailure as error:
+            if not is_temporary(error) or time.monotonic() > give_up:
                 raise
             time.sleep(POLL_S)
         else:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LOSERS_MAX: Final = 10
 """Users who wait longer that are printed."""
+SINCE: Final = "28d"
+TRIES: Final = 24
 
 Since = Annotated[str, Option(metavar="DURATION", help="Use the sessions submitted in this time, like 28d.")]
 Unseen = Annotated[
@@ -40,9 +42,9 @@ Show = Annotated[
 
 
 def tune(
-    since: Since = "28d",
+    since: Since = SINCE,
     unseen: Unseen = None,
-    tries: Tries = 24,
+    tries: Tries = TRIES,
     seed: Seed = 0,
     auto: Auto = False,
     apply: Apply = None,
@@ -63,8 +65,11 @@ def tune(
     assert seconds is not None, "it has a default"
     if last is not None and last >= seconds:
         usage("--unseen: give a part of the time of --since")
-    if show is not None and (apply is not None or auto or unseen is not None):
+    searches = (since, unseen, tries, seed, auto) != (SINCE, None, TRIES, 0, False)
+    if show is not None and (searches or apply is not None):
         usage("--show: give no options of another search with it")
+    if apply is not None and searches:
+        usage("--apply: give no options of another search with it; only a new search takes --auto")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         if show is not None:
             found = kept(client, show, name="tuning")
