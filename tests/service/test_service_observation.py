@@ -6,15 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.cli.cluster.observed_report import page
+from aliquot.core.idle_process import IdleCase
 from aliquot.service.admin.policy import SchedulingPause, stop_to_observe
 from aliquot.service.alerts.observation import Observation
 from aliquot.service.alerts.routing import Receiver
+from aliquot.service.state.idle_cases import action_of
 from aliquot.service.views.observed_gpus import observed_gpus, observed_week, week_of
 from aliquot.service.views.terms import moment
 from aliquot_schema.cluster.launching import NewReadings
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.orchestration import OperatingMode
+from aliquot_schema.policies import IdleAction, IdleStep
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
 from notices_pipeline import AlertPipeline, alert_pipeline
 from service_bench import FakeAgent, agent, gpus
@@ -56,8 +59,8 @@ async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_
         first, second = observed_gpus(on.state)
         assert [(one.user, one.processes, one.memory_bytes) for one in first.people] == [("anna", 1, 5 << 30)]
         assert second.people == ()
-        week = week_of(moment(on.clock.now_us()))
-        found = observed_week(on.state, week)
+        now = moment(on.clock.now_us())
+        found = observed_week(on.state, None, now=now)
         assert found is not None
         (anna,) = found.people
         assert (anna.user, round(anna.gpu_hours, 2), round(anna.idle_hours, 2)) == ("anna", 1.0, 1.0)
@@ -68,7 +71,7 @@ async def test_gpu_use_is_attributed_to_users_by_their_processes_and_summed_per_
         again = observing(on)  # the next leader goes on from what was recorded
         for _ in range(16):
             await minute(on, again)
-        later = observed_week(on.state, week)
+        later = observed_week(on.state, week_of(now), now=now)
         assert later is not None
         assert later.gpu_hours > found.gpu_hours
 
@@ -100,6 +103,29 @@ async def test_a_report_of_the_week_goes_to_operators_once() -> None:
         )
         await minute(on, observing(on))
         assert len(await delivered_texts(stage)) == 1
+
+
+async def test_only_the_present_week_names_sessions_that_would_lose_their_gpus() -> None:
+    async with stage(PAIR) as on:
+        watch = observing(on)
+        await minute(on, watch)
+        week, name = week_of(moment(on.clock.now_us())), await on.submit()
+        case = IdleCase(
+            session_id=name,
+            attempt=0,
+            action=IdleAction.OBSERVE,
+            step=IdleStep.DUE,
+            gpus=("cuda0",),
+            idle_us=1,
+            was_used=False,
+            step_us=1,
+        )
+        on.state.idle_cases.put(action_of(case, name="idle/a/cuda0/0", owner="ops", words=""))
+        for days, expected in ((0, (name,)), (7, ())):
+            now = moment(on.clock.now_us() + days * 86_400_000_000)
+            found = observed_week(on.state, week, now=now)
+            assert found is not None
+            assert found.would_lose == expected
 
 
 async def test_a_server_in_observe_mode_starts_no_sessions_and_cannot_be_switched_on() -> None:

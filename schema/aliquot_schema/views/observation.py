@@ -48,4 +48,4 @@ class ObservedWeekView(Struct, frozen=True, kw_only=True):
     idle_hours: float
     people: tuple[ObservedPersonView, ...]
     would_lose: tuple[str, ...]
-    """Sessions that would lose their GPUs now if the policy's idle action were not `observe`."""
+    """Sessions that would lose their GPUs now if the policy's idle action were not `observe`; empty for a past week."""

@@ -47,7 +47,8 @@ class ObservedWeek:
     idle_hours: float = strawberry.field(description="Part of that while the GPU was not used.")
     people: list[ObservedPerson] = strawberry.field(description="By person, the most hours first.")
     would_lose: list[strawberry.ID] = strawberry.field(
-        description="Sessions that would lose their GPUs now if `preemption.idle.action` were not `observe`."
+        description="Sessions that would lose their GPUs now if `preemption.idle.action` were not `observe`; of the "
+        "present week only, otherwise empty."
     )
 
 

@@ -42,16 +42,17 @@ def report(
     elif as_json:
         print_json({"gpus": gpus, "week": found})
     else:
-        _print(gpus, found)
+        _print(gpus, found, asked=week)
 
 
-def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None") -> None:
+def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None", *, asked: str | None) -> None:
     rows = table("node", "gpu", "model", "use", "who")
     for one in gpus:
         rows.add_row(*cells(one.hostname, one.name, one.model, _use(one), _who(one)))
     show_table(rows)
     if week is None:
-        print("no hours of this week are recorded yet; `aliquot serve --observe` records them")
+        which = "this week are recorded yet" if asked is None else f"week {asked} are recorded"
+        print(f"no hours of {which}; `aliquot serve --observe` records them")
         return
     taken = f"{week.used_hours:.1f} of {week.gpu_hours:.1f} GPU-hours taken"
     print(f"\nweek {week.week}: {taken}, {week.idle_hours:.1f} unused")

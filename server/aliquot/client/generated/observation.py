@@ -67,4 +67,7 @@ class ObservedWeek(Struct, frozen=True, kw_only=True):
     people: tuple[ObservedPerson, ...]
     """By person, the most hours first."""
     would_lose: tuple[str, ...]
-    """Sessions that would lose their GPUs now if `preemption.idle.action` were not `observe`."""
+    """
+    Sessions that would lose their GPUs now if `preemption.idle.action` were not `observe`; of the present week only,
+    otherwise empty.
+    """

@@ -13,7 +13,14 @@ from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot.service.views.observed_gpus import WEEK_PREFIX, observed_week, recorded_week, seen_gpus, week_of
+from aliquot.service.views.observed_gpus import (
+    WEEK_PREFIX,
+    observed_week,
+    recorded_week,
+    seen_gpus,
+    week_of,
+    would_lose,
+)
 from aliquot.service.views.terms import moment
 from aliquot_schema.alerts import NoticeKind, Severity
 from aliquot_schema.orchestration import Action
@@ -41,8 +48,12 @@ def report_fact(action: Action, *, notice_id: str) -> NoticeContent:
     )
 
 
-def report_words(week: ObservedWeekView) -> str:
-    """The report of a week in one paragraph."""
+def report_words(week: ObservedWeekView, *, lose: int) -> str:
+    """The report of a week in one paragraph.
+
+    Args:
+        lose: how many sessions would lose unused GPUs now, when the week is over.
+    """
     used_pct = 100 * week.used_hours / week.gpu_hours if week.gpu_hours else 0
     idle_pct = 100 * week.idle_hours / week.used_hours if week.used_hours else 0
     people = "; ".join(
@@ -51,7 +62,6 @@ def report_words(week: ObservedWeekView) -> str:
     )
     more = f"; {len(week.people) - NAMED_MAX} more" if len(week.people) > NAMED_MAX else ""
     fair = f" An equal part would be {week.people[0].fair_hours:.1f} GPU-hours." if week.people else ""
-    lose = len(week.would_lose)
     would = "" if not lose else f" {lose} {'session' if lose == 1 else 'sessions'} would lose unused GPUs now."
     return (
         f"GPUs in week {week.week}: {percent_text(used_pct)} of {week.gpu_hours:.1f} GPU-hours were taken, "
@@ -111,10 +121,12 @@ class Observation:
 
     async def _report(self, name: str) -> None:
         """Write the event of a week's report, once."""
-        found = observed_week(self._state, name)
+        found = observed_week(self._state, name, now=moment(self._clock.now_us()))
         if found is None or not found.people:
             return
-        action = Action(id=REPORT_ID, facts={"week": name, "words": report_words(found)})
+        action = Action(
+            id=REPORT_ID, facts={"week": name, "words": report_words(found, lose=len(would_lose(self._state)))}
+        )
 
         def change(draft: UnitOfWork) -> None:
             known = draft.action(REPORT_ID)

@@ -22,7 +22,7 @@ from aliquot.service.state.state import State
 from aliquot.service.views.agents import agent_view
 from aliquot.service.views.gpus import capacity_of, gpus_view
 from aliquot.service.views.idle_gpus import idle_behind_quotas
-from aliquot.service.views.observed_gpus import WEEK, observed_gpus, observed_week, week_of
+from aliquot.service.views.observed_gpus import WEEK, observed_gpus, observed_week
 from aliquot.service.views.pagination import cut
 from aliquot.service.views.session_list import (
     ORDERS,
@@ -162,7 +162,7 @@ class Queries:
         """
         if week is not None and WEEK.fullmatch(week) is None:
             raise InvalidRequest(f"week: {week[:20]!r} is no week; write it like 2026-W48", field="week")
-        return observed_week(self._state, week or week_of(moment(self._clock.now_us())))
+        return observed_week(self._state, week, now=moment(self._clock.now_us()))
 
     def idle_behind_quotas(self, caller: Caller) -> IdleBehindQuotasView | None:
         """GPUs that are idle while quotas hold waiting sessions back. Visible to all users, like quotas."""

@@ -66,12 +66,18 @@ def recorded_week(state: State, week: str) -> ObservedWeek | None:
     return None if action is None else ObservedWeek.of(json.loads(action.facts["use"]))
 
 
-def observed_week(state: State, week: str) -> ObservedWeekView | None:
-    """The figures of a week; None = nothing was recorded."""
+def would_lose(state: State) -> tuple[str, ...]:
+    """Sessions that would lose their unused GPUs now if the policy's idle action were not `observe`."""
+    due = [case for case in state.idle_cases.open() if case.step is IdleStep.DUE and case.action is IdleAction.OBSERVE]
+    return tuple(case.session_id for case in due)
+
+
+def observed_week(state: State, week: str | None, *, now: datetime) -> ObservedWeekView | None:
+    """The figures of a week, null for the present one; None = nothing was recorded."""
+    week, present = week or week_of(now), week_of(now)
     found = recorded_week(state, week)
     if found is None:
         return None
-    due = [case for case in state.idle_cases.open() if case.step is IdleStep.DUE and case.action is IdleAction.OBSERVE]
     return ObservedWeekView(
         week=week,
         gpu_hours=found.gpu_ms / HOUR_MS,
@@ -81,7 +87,7 @@ def observed_week(state: State, week: str) -> ObservedWeekView | None:
             ObservedPersonView(user=one.person, gpu_hours=one.held_h, idle_hours=one.idle_h, fair_hours=one.fair_h)
             for one in fair_parts(found)
         ),
-        would_lose=tuple(case.session_id for case in due),
+        would_lose=would_lose(state) if week == present else (),
     )
 
 
