@@ -132,7 +132,16 @@ def test_formatted_durations_parse_to_the_same_value(milliseconds: int) -> None:
 
 @pytest.mark.parametrize(
     ("percent", "text"),
-    [(0, "0 %"), (0.01, "< 0.1 %"), (0.4, "0.4 %"), (5, "5 %"), (42.6, "43 %"), (99.6, "99.6 %"), (100, "100 %")],
+    [
+        (0, "0 %"),
+        (0.01, "< 0.1 %"),
+        (0.4, "0.4 %"),
+        (5, "5 %"),
+        (42.6, "43 %"),
+        (99.6, "99.6 %"),
+        (99.96, "> 99.9 %"),
+        (100, "100 %"),
+    ],
 )
 def test_percentages_near_none_and_all_keep_a_decimal(percent: float, text: str) -> None:
     assert percent_text(percent) == text

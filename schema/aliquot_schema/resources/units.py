@@ -136,9 +136,12 @@ def _with_units(written: str) -> Decimal | None:
 
 
 def percent_text(percent: float) -> str:
-    """A percentage for people: near 0 and near 100 with one decimal, so that a small part is not taken for none."""
+    """A percentage for people: near 0 and near 100 with one decimal, so that a small part is not taken for none, nor a
+    large one for all."""
     if 0 < percent < 0.05:
         return "< 0.1 %"
+    if 99.95 <= percent < 100:
+        return "> 99.9 %"
     return f"{percent:.0f} %" if 10 <= percent <= 90 else f"{round(percent, 1):g} %"
 
 
