@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aliquot_schema.errors import Unavailable
+from aliquot_schema.errors import RateLimited, Unavailable
 
 OTHER_VERSION: Final = (
     "the server has another version of Aliquot and does not know this request; upgrade the older side, "
@@ -78,7 +78,13 @@ class GraphQLFault(ClientFailure):
     @property
     def is_rate_limit(self) -> bool:
         """Whether the user has sent too many requests; a later one is answered."""
-        return _has_code(self.errors, "rate_limited")
+        return _has_code(self.errors, RateLimited.code)
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which a request that a rate limit refused may be repeated; None = it was not, or unknown."""
+        found = ((error.get("extensions") or {}).get("retry_after") for error in self.errors)
+        return next((float(seconds) for seconds in found if seconds is not None), None) if self.is_rate_limit else None
 
 
 class OtherVersion(GraphQLFault):
@@ -97,6 +103,11 @@ class Refused(ClientFailure):
         self.code = str(answer.get("code", ""))
         self.answer = dict(answer)
         """The union's member, with all selected fields."""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds after which a request that a rate limit refused may be repeated; None = it was not, or unknown."""
+        return self.answer.get("retry_after") if self.code == RateLimited.code else None
 
 
 class LeaseLost(ClientFailure):

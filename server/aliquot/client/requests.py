@@ -5,8 +5,9 @@ Also checks the address of a server, and loads the authorities of certificates.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ from aliquot.client.errors import (
     UnexpectedAnswer,
     is_of_other_version,
 )
+from aliquot.client.retries import RateLimitWait
 from aliquot_schema.errors import Unauthenticated
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _SPREAD: Final = re.compile(r"\.\.\.(\w+)")
 
 
 class Requests(ABC):
-    """Sends documents and reads answers."""
+    """Sends documents and reads answers. What a rate limit refuses is sent again when the server allows it."""
 
     _fragments: ClassVar[Mapping[str, str]] = {}
     """The selected fields of each type, by its name."""
@@ -55,17 +57,35 @@ class Requests(ABC):
         """Follow a subscription; each item is one `data`."""
 
     async def _read(self, document: str, variables: Mapping[str, Any], answer: Any) -> Any:
-        return _typed(await self._answer(document, variables), answer)
+        return _typed(await self._when_allowed(partial(self._answer, document, variables)), answer)
 
     async def _change(self, document: str, variables: Mapping[str, Any], success: type[msgspec.Struct]) -> Any:
-        found = _result(await self._answer(document, variables), success)
-        if isinstance(found, Refused):
-            raise found
-        return found
+        async def ask() -> Any:
+            found = _result(await self._answer(document, variables), success)
+            if isinstance(found, Refused):
+                raise found
+            return found
+
+        return await self._when_allowed(ask)
 
     async def _change_each(self, document: str, variables: Mapping[str, Any], success: type[msgspec.Struct]) -> Any:
         """A list of results, each of them alone: a refusal is an entry."""
-        return tuple(_result(found, success) for found in await self._answer(document, variables))
+        results = await self._when_allowed(partial(self._answer, document, variables))
+        return tuple(_result(found, success) for found in results)
+
+    async def _when_allowed(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Send a request again when a rate limit that refused it allows it."""
+        wait = RateLimitWait(self._sleep)
+        while True:
+            try:
+                return await ask()
+            except (GraphQLFault, Refused) as error:
+                await wait.pause(error)
+
+    async def _sleep(self, seconds: float) -> None:
+        import asyncio  # the blocking client's short calls need no event loop
+
+        await asyncio.sleep(seconds)
 
     async def _answer(self, document: str, variables: Mapping[str, Any]) -> Any:
         """The only field of the answer.
@@ -82,10 +102,16 @@ class Requests(ABC):
         return found
 
     async def _follow(self, document: str, variables: Mapping[str, Any], item: Any) -> AsyncGenerator[Any, None]:
-        async with aclosing(self.subscribe(self._whole(document), _plain(variables))) as items:
-            async for data in items:
-                (found,) = data.values()
-                yield _typed(found, item)
+        wait = RateLimitWait(self._sleep)
+        while True:
+            try:
+                async with aclosing(self.subscribe(self._whole(document), _plain(variables))) as items:
+                    async for data in items:
+                        (found,) = data.values()
+                        yield _typed(found, item)
+                return
+            except GraphQLFault as error:  # a rate limit refuses before the first item
+                await wait.pause(error)
 
     def _whole(self, document: str) -> str:
         """The document with the fragments that it uses."""

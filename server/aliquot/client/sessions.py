@@ -343,11 +343,6 @@ class SessionCalls(Queries, Mutations, Subscriptions):
             except (ServerUnreachable, SubscriptionClosed) as error:
                 await patience.pause(error)
 
-    async def _sleep(self, seconds: float) -> None:
-        import asyncio
-
-        await asyncio.sleep(seconds)
-
     async def _again(
         self, ask: Callable[[], Awaitable[T]], *, is_retried: Callable[[ClientFailure], bool] = is_temporary
     ) -> T:

@@ -1,5 +1,6 @@
 """Screen: draws text again and again on a terminal's alternate screen, and restores the terminal at the end."""
 
+import logging
 import signal
 import sys
 import time
@@ -113,12 +114,16 @@ def _put(lines: Sequence[str]) -> None:
 
 @contextmanager
 def _alternate_screen() -> Iterator[None]:
-    """The alternate screen without a cursor; what was there before is shown again also when the process is ended."""
+    """The alternate screen without a cursor; what was there before is shown again also when the process is ended. What
+    the client logs, like a wait for a rate limit, would be written across it, and is left out."""
+    client_log = logging.getLogger("aliquot.client")
+    client_log.disabled = True
     before = {number: signal.signal(number, _end) for number in _ENDS}
     sys.stdout.write(_ENTER)
     try:
         yield
     finally:
+        client_log.disabled = False
         sys.stdout.write(_LEAVE)
         sys.stdout.flush()
         for number, handler in before.items():
