@@ -107,16 +107,27 @@ async def test_a_key_that_must_preview_may_submit_only_previewed_requests() -> N
         await on.sessions.create_session(CALLER, request())
 
 
-async def test_a_key_that_must_preview_cannot_change_a_request_and_a_budgeted_key_cannot_book() -> None:
+async def test_a_key_that_must_preview_cannot_change_a_request() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        await with_key(on, dry_run_first=True, gpu_use_max=GPU_HOUR)
+        await with_key(on, dry_run_first=True)
         held = (await on.sessions.create_session(CALLER, request(held=True))).session
         with pytest.raises(Forbidden, match="cancel the session, preview the new request"):
             await on.sessions.update_session(BOT, held.id, SessionAmendment(time_limit=60.0), None)
         assert on.state.sessions[held.id].spec.time_limit_ms is None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [({"gpu_use_max": GPU_HOUR}, "a budget of GPU-hours"), ({"dry_run_first": True}, "a booking has")],
+)
+async def test_a_key_with_a_budget_of_gpu_hours_or_that_must_preview_cannot_book(
+    limit: dict[str, Any], said: str
+) -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, **limit)
         now = moment(on.clock.now_us())
         asked = NewBooking(name="b", starts_at=now, ends_at=now + timedelta(hours=1), gpus=1, nodes=[])
-        with pytest.raises(Forbidden, match="a budget of GPU-hours"):
+        with pytest.raises(Forbidden, match=said):
             await on.bookings.reserve(BOT, asked)
         assert not on.state.bookings.open
 
@@ -127,6 +138,18 @@ async def test_a_key_that_must_preview_gets_no_external_allocation() -> None:
         with pytest.raises(Forbidden, match="an allocation has no preview"):
             await on.external_allocations.allocate(BOT, NewExternalAllocation(job_id="job", gpu_count="1"))
         assert not on.state.sessions
+
+
+async def test_a_key_that_must_preview_neither_retries_nor_extends_sessions() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, dry_run_first=True)
+        session = await ended(on, CALLER)
+        with pytest.raises(Forbidden, match="a retry has no preview"):
+            await on.sessions.retry_session(BOT, session, None)
+        await on.sessions.retry_session(CALLER, session, None)
+        await on.advance()
+        with pytest.raises(Forbidden, match="an extension has no preview"):
+            await on.sessions.extend_session(BOT, session, 60.0, None)
 
 
 async def ended(on: Stage, caller: Caller) -> str:

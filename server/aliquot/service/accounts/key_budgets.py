@@ -73,16 +73,20 @@ class KeyBudgets:
             raise _exceeded(key, "sessions", f"{new}", f"{key.sessions_max}", f"has {left} left and needs {new}")
         draft.merge(replace(key, submitted=key.submitted + new), "counted")
 
-    def check_longer(self, draft: UnitOfWork, caller: Caller, session: Session, *, now_us: int) -> None:
+    def check_longer(self, draft: UnitOfWork, caller: Caller, session: Session, *, what: str, now_us: int) -> None:
         """Check that the caller's key may retry or extend a session.
 
+        Args:
+            what: `a retry` or `an extension`.
         Raises:
-            Forbidden: the key has a budget of GPU-hours, and the session is charged to another key or to none.
+            Forbidden: the key must preview each request; or it has a budget of GPU-hours, and the session is charged
+                to another key or to none.
             QuotaExceeded: its budget is used up.
         """
         key = None if caller.key_id is None else draft.key(caller.key_id)
         if key is None:
             return
+        _check_has_preview(key, what)
         _check_charged(key, session, anew="submit a new session")
         self._check_use(key, now_us=now_us)
         if key.sessions_max is not None and key.submitted >= key.sessions_max:
@@ -135,13 +139,17 @@ def _check_charged(key: ApiKey, session: Session, *, anew: str) -> None:
 
 
 def refuse_booking(state: State, caller: Caller) -> None:
-    """Bookings are charged to users, not to keys, so a key with a budget of GPU-hours books nothing.
+    """Bookings are charged to users, not to keys, so a key with a budget of GPU-hours books nothing; nor does one that
+    must preview each request, as the preview of a file of bookings is not remembered.
 
     Raises:
-        Forbidden: the caller's key has one.
+        Forbidden: the caller's key is one of them.
     """
     key = _key_of(state, caller)
-    if key is not None and key.gpu_use_max is not None:
+    if key is None:
+        return
+    _check_has_preview(key, "a booking")
+    if key.gpu_use_max is not None:
         raise Forbidden(
             f"key {key.name} has a budget of GPU-hours, and what a booking keeps free is not charged to keys: book "
             "with another key, or on the page Calendar"
@@ -155,10 +163,16 @@ def refuse_allocation(state: State, caller: Caller) -> None:
         Forbidden: the caller's key must.
     """
     key = _key_of(state, caller)
-    if key is not None and key.dry_run_first:
+    if key is not None:
+        _check_has_preview(key, "an allocation")
+
+
+def _check_has_preview(key: ApiKey, what: str) -> None:
+    """Check that a key may do something that has no preview."""
+    if key.dry_run_first:
         raise Forbidden(
-            f"key {key.name} must preview each request before it submits it, and an allocation has no preview: submit "
-            "a session that you have previewed, or use another key"
+            f"key {key.name} must preview each request before it submits it, and {what} has no preview: submit a "
+            "session that you have previewed, or use another key"
         )
 
 

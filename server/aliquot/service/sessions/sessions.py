@@ -179,7 +179,7 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             now_us = self._clock.now_us()
-            self._creation.budgets.check_longer(draft, caller, session, now_us=now_us)
+            self._creation.budgets.check_longer(draft, caller, session, what="a retry", now_us=now_us)
             self._creation.check_queue(caller, [_waiting_again(session, index)])
             if session.is_external_allocation:
                 raise conflict(session, "an external allocation cannot be retried; allocate its GPUs again")
@@ -263,7 +263,8 @@ class Sessions:
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
-            self._creation.budgets.check_longer(draft, caller, session, now_us=self._clock.now_us())
+            now_us = self._clock.now_us()
+            self._creation.budgets.check_longer(draft, caller, session, what="an extension", now_us=now_us)
             return draft.put(with_request(draft, session, seconds=seconds), "extension_requested")
 
         asked = await self._change(caller, session_id, expected_version, change)
