@@ -52,6 +52,9 @@ def test_devices_of_an_added_node_are_named_as_those_of_the_node_it_is_like(monk
         (["backtest", "--set", "order=sjf", "--count", "3"], "--like"),
         (["backtest", "--set", "order=sjf", "--set", "order=las"], "twice"),
         (["policy", "set", "weights.age=2", "weights.fair=3", "weights.age=4"], "twice"),
+        (["policy", "set", "order=sjf", "--preview", "--try", "7d"], "either --preview"),
+        (["report", "--html", "week.html", "--json"], "either --html or --json"),
+        (["notices", "me", "--hear", "nothing", "--hear", "long_wait"], "--hear nothing"),
     ],
 )
 def test_an_option_that_would_have_no_effect_is_refused(words: list[str], missing: str) -> None:

@@ -251,6 +251,8 @@ def _kinds(names: list[str]) -> tuple["NoticeKind", ...]:
     for name in names:
         if name not in known:
             usage(f"--hear {name}: owners get no notification of this kind; there are {', '.join(known)}")
+    if "nothing" in names and len(names) > 1:
+        usage("--hear nothing: give no other kind with it")
     return tuple(NoticeKind(name) for name in names if name != "nothing")
 
 

@@ -31,6 +31,8 @@ def report(
 
     A server in the mode observe or advise records the hours (`aliquot serve --observe`).
     """
+    if html is not None and as_json:
+        usage("give either --html or --json")
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         gpus, found = client.observed_gpus(), client.observed_week(week=week)
     if html is not None:

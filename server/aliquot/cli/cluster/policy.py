@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from aliquot.cli.cluster.policy_changes import document_in, input_of, nested
 from aliquot.cli.connection.output import print_json, printable
-from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
+from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected, usage
 from aliquot.cli.session.options import seconds_of
 from aliquot.cli.session.show import preemption_note
 
@@ -61,6 +61,8 @@ def change(
 
     A document is refused when the policy was changed after the document was printed.
     """
+    if preview and try_on is not None:
+        usage("give either --preview, which looks ahead, or --try, which runs past sessions again")
     _warn(nested(changes or ()))
     wanted = input_of(nested(changes or (), within=document_in(file)))
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
