@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aliquot.delivery.http import tls_context
+from aliquot.delivery.http import connection_failure, tls_context
 from aliquot.delivery.receivers import EmailTable, SlackTable, WebhookTable
 from aliquot.delivery.smtp import Mail
 from aliquot.delivery.webhook import Slack, Webhook
@@ -86,15 +87,17 @@ async def test_a_mail_server_with_an_untrusted_certificate_is_refused(folder: Pa
     stranger = Authority(folder, name="another")
     how = {"starttls": tls} if security == "starttls" else {"tls": tls}
     async with mail_server(**how) as server:
-        with pytest.raises(NotDelivered, match="connection failed"):
+        with pytest.raises(NotDelivered, match="its certificate is not trusted or is of another host; ca-file"):
             await email(server.port, security=security, ca_file=stranger.file).deliver(LETTER)
         assert server.mails == []
 
 
 async def test_a_server_without_starttls_gets_nothing() -> None:
     async with mail_server() as server:
-        with pytest.raises(NotDelivered):
+        with pytest.raises(NotDelivered, match="offers no STARTTLS; set security"):
             await email(server.port, security="starttls").deliver(LETTER)
+        with pytest.raises(NotDelivered, match="connection failed: TLS: WRONG_VERSION_NUMBER"):
+            await email(server.port, security="tls").deliver(LETTER)
         assert server.mails == []
 
 
@@ -116,8 +119,31 @@ async def test_mail_for_an_owner_goes_to_the_address_in_the_preferences() -> Non
 async def test_an_unreachable_mail_server_is_reported() -> None:
     async with mail_server() as server:
         port = server.port
-    with pytest.raises(NotDelivered, match="connection failed"):
+    with pytest.raises(NotDelivered, match="connection failed: refused; is it running"):
         await email(port).deliver(LETTER)
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": uses}) for uses in (False, True)])
+async def test_an_unreachable_webhook_is_reported_with_the_reason() -> None:
+    async with http_receiver() as hook:
+        url = hook.url
+    with pytest.raises(NotDelivered, match="connection failed: refused; is it running"):
+        await Webhook(WebhookTable(name="x", kind="webhook", url=url), now_us=lambda: NOW_US).deliver(LETTER)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (socket.gaierror(-2, "chat-secret"), "the name of the host cannot be resolved"),
+        (TimeoutError("chat-secret"), "no answer in time"),
+        (OSError("chat-secret"), "OSError"),
+    ],
+)
+def test_a_failed_connection_is_told_by_its_cause_without_its_text(error: OSError, words: str) -> None:
+    failed = ConnectionError("chat-secret")
+    failed.__cause__ = error
+    assert connection_failure(error) == f"connection failed: {words}"
+    assert "secret" not in connection_failure(failed)
 
 
 async def test_a_webhook_request_is_json_with_a_signature_and_an_idempotency_key(folder: Path) -> None:

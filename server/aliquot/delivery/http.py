@@ -11,7 +11,7 @@ import asyncio
 import hmac
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
@@ -57,6 +57,32 @@ def _context(ca_file: Path | None, _protocol: str, _changed_ns: int) -> ssl.SSLC
     return ssl.create_default_context(cafile=ca_file)
 
 
+def connection_failure(error: BaseException) -> str:
+    """Why a connection failed, without the text of the error, which can hold a secret URL."""
+    return f"connection failed: {next(filter(None, map(_cause, _causes(error))), type(error).__name__)}"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _cause(error: BaseException) -> str | None:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return "its certificate is not trusted or is of another host; ca-file names the authority to trust"
+        case ssl.SSLError():
+            return f"TLS: {error.reason}"
+        case socket.gaierror():
+            return "the name of the host cannot be resolved"
+        case ConnectionRefusedError():
+            return "refused; is it running, and is the port right?"
+        case TimeoutError():
+            return "no answer in time"
+    return None
+
+
 def is_link_local(address: str) -> bool:
     """Whether an IP address is link-local, written as IPv4 or in IPv6; the cloud's IPv6 address for metadata is too."""
     found = ip_address(address.partition("%")[0])
@@ -87,7 +113,7 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
     except TimeoutError:
         raise NotDelivered(f"no answer within {table.timeout_s:g} s") from None
     except httpx.HTTPError as error:
-        raise NotDelivered(f"connection failed: {type(error).__name__}") from None
+        raise NotDelivered(connection_failure(error)) from None
     except (httpx.InvalidURL, ValueError):
         raise NotDelivered("the configured URL is not valid") from None
     if 200 <= status < 300:
@@ -107,7 +133,7 @@ async def _checked(url: str) -> str:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise NotDelivered(f"connection failed: {type(error).__name__}") from None
+        raise NotDelivered(connection_failure(error)) from None
     if any(is_link_local(str(place[0])) for *_, place in found):
         raise NotDelivered(_LINK_LOCAL)
     return url

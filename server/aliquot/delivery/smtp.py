@@ -6,7 +6,7 @@ from typing import Final
 
 import aiosmtplib
 
-from aliquot.delivery.http import tls_context
+from aliquot.delivery.http import connection_failure, tls_context
 from aliquot.delivery.receivers import EmailTable, lines, one_line
 from aliquot.delivery.secret_files import read_secret
 from aliquot.service.alerts.context import NotDelivered
@@ -55,7 +55,7 @@ class Mail:
         except aiosmtplib.SMTPResponseException as error:
             raise NotDelivered(f"the mail server answered {error.code}") from None
         except (aiosmtplib.SMTPException, OSError) as error:
-            raise NotDelivered(f"connection failed: {type(error).__name__}") from None
+            raise NotDelivered(_failure(error)) from None
 
     def _recipients(self, message: Message) -> list[str]:
         table = self._table
@@ -79,3 +79,12 @@ class Mail:
         mail["Idempotency-Key"] = message.key
         mail.set_content("\n".join([*lines(message), "", "-- ", _FOOTER]))
         return mail
+
+
+def _failure(error: Exception) -> str:
+    """Why a connection failed; the client tells extensions that the server lacks by its text alone."""
+    if type(error) is aiosmtplib.SMTPException and "STARTTLS" in str(error):
+        return 'the mail server offers no STARTTLS; set security to "tls" or "none"'
+    if type(error) is aiosmtplib.SMTPException and "AUTH" in str(error):
+        return "the mail server accepts no user and password here; leave them out, or choose another port"
+    return connection_failure(error)
