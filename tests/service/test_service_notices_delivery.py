@@ -243,7 +243,7 @@ async def test_owners_get_the_notices_they_chose_and_mail_only_with_an_address()
         await on.deliver()
         (words,) = on.senders["owners"].texts
         assert words[0].startswith(f"train ({failed}) has failed after 0 s: ")
-        assert words[0].endswith("(exit code 3)")
+        assert words[0].endswith(": rank 0 on a exited with code 3")
         assert on.senders["mail"].messages == []
         likes = Subscriber(id=ANN, email="ann@example.org", notify=(NoticeKind.SESSION_COMPLETED,))
         await on.stage.journal.transact(lambda draft: draft.put(likes, "changed"), actor=ANN)

@@ -248,7 +248,8 @@ def _judged(before: BacktestRow, after: BacktestRow, changes: tuple[TuningChange
     waits = f"mean wait {_duration(before.wait.mean)} -> {_duration(after.wait.mean)}"
     if gain < GAIN_MIN:
         return False, f"What helped on the first part does not help on the later sessions ({waits}): keep the policy."
-    return True, f"Better on sessions that the search has not seen: {waits}, {gain:.0%} better in all."
+    figures = "mean, 95th percentile and slowdown together"
+    return True, f"Better on sessions that the search has not seen: {waits}; {figures} are {gain:.0%} better."
 
 
 def _duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import SHOWN_MIN
 from aliquot.core.policy_changes import amended
-from aliquot.service.ports import Clock
+from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -74,7 +74,12 @@ class PolicyTrial:
         """Look every ten minutes until canceled."""
         while True:
             await self._clock.sleep(EVERY_S)
-            await self.run_once()
+            try:
+                await self.run_once()
+            except (NotLeader, StoreUnavailable):
+                raise
+            except Exception:
+                log.exception("the policy on trial could not be examined; next attempt in %g s", EVERY_S)
 
     async def run_once(self) -> str | None:
         """Look once; returns the kind of event that was written, if any."""
