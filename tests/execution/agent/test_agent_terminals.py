@@ -45,6 +45,17 @@ def test_the_input_of_clients_without_a_name_is_counted_over_their_connections()
         assert opened(terminals, "one", offset=0)[1] == 4
 
 
+def test_the_end_of_one_window_does_not_end_the_input_of_a_shared_terminal() -> None:
+    with kernel_terminals() as terminals:
+        ada, _ = opened(terminals, "one", tty=True, viewer="ada", command=["sh"])
+        ada.send(b"e", b"")
+        ben, _ = opened(terminals, "one", tty=True, viewer="ben")
+        ben.send(b"i", b"echo on''e\n")
+        printed = b""
+        while b"one" not in printed:
+            printed += ben.until(b"o")
+
+
 def test_only_viewers_that_left_are_forgotten() -> None:
     with kernel_terminals() as terminals:
         ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])

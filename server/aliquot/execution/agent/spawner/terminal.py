@@ -179,7 +179,7 @@ class Terminal:
         if kind == b"i" and not self._input_ends and self._input is not None:
             self._waiting += content
             self._count(viewer, len(content))
-        elif kind == b"e":
+        elif kind == b"e" and not self.is_tty:  # others may type in a shared terminal when one window was closed
             self._input_ends = True
             self.feed()
         elif kind == b"r" and len(content) == 4 and self.is_tty and not self.is_over:
