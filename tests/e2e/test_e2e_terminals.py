@@ -154,6 +154,17 @@ async def test_the_shell_command_creates_a_session_that_ends_with_the_shell(two_
         await until_state(client, printed.decode().strip(), "completed")
 
 
+async def test_a_window_that_is_closed_while_a_new_shell_waits_takes_its_session_along(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        holder = await submit(client, WAIT, {"cuda.device": "2"})
+        await until_state(client, holder, "running")
+        with own_terminal("shell", "-r", "gpu=2", environment=place(two_gpus)) as terminal:
+            await terminal.until("aliquot: ")
+            id = (await terminal.until(" waits: ")).strip()
+            await asyncio.to_thread(terminal.hang_up)
+        await until_state(client, id, "canceled")
+
+
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"no sandbox: {WHY_NOT}")
 async def test_a_terminal_runs_in_the_sandbox_of_its_session_and_ends_with_the_session(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:

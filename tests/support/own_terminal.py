@@ -47,11 +47,18 @@ class OwnTerminal:
         self._pid = 0
         return os.waitstatus_to_exitcode(status)
 
+    def hang_up(self) -> None:
+        """Close the window, and wait for the end."""
+        os.close(self._master)
+        os.waitpid(self._pid, 0)
+        self._pid, self._master = 0, -1
+
     def close(self) -> None:
         if self._pid:
             os.kill(self._pid, 9)
             os.waitpid(self._pid, 0)
-        os.close(self._master)
+        if self._master >= 0:
+            os.close(self._master)
 
     def _read(self) -> bool:
         """Read the output of up to a second; False at the end."""

@@ -118,14 +118,24 @@ def _alternate_screen() -> Iterator[None]:
     the client logs, like a wait for a rate limit, would be written across it, and is left out."""
     client_log = logging.getLogger("aliquot.client")
     client_log.disabled = True
-    before = {number: signal.signal(number, _end) for number in _ENDS}
-    sys.stdout.write(_ENTER)
+    with exit_on_hangup():
+        sys.stdout.write(_ENTER)
+        try:
+            yield
+        finally:
+            client_log.disabled = False
+            sys.stdout.write(_LEAVE)
+            sys.stdout.flush()
+
+
+@contextmanager
+def exit_on_hangup() -> Iterator[None]:
+    """SIGTERM, and SIGHUP of a closed window, raise SystemExit in the block, unless they are ignored."""
+    ends = [number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, _end) for number in ends}
     try:
         yield
     finally:
-        client_log.disabled = False
-        sys.stdout.write(_LEAVE)
-        sys.stdout.flush()
         for number, handler in before.items():
             signal.signal(number, handler)
 

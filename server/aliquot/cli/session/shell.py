@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
+from aliquot.cli.connection.screen import exit_on_hangup
 from aliquot.cli.connection.server import (
     REFUSED,
     AtServer,
@@ -98,7 +99,8 @@ def shell(
         place = find_place(cluster=cluster, server=server, token_file=token_file)
         session = client.submit_once(wanted)
         try:
-            until_running(client, session.id)
+            with exit_on_hangup():
+                until_running(client, session.id)
             words = ("/bin/sh", "-c", SHELL, "shell", *(command or ()))
             code = _attach(place, session.id, rank=0, name=None, command=words)
         except BaseException:
