@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from aliquot.cli.session import terminal
 from aliquot.cli.session.terminal import TerminalClient
 from aliquot.client.config import Place
-from aliquot.client.errors import Refused
+from aliquot.client.errors import Refused, ServerUnreachable
 from aliquot.client.streams import SessionStream
 from aliquot_schema.cluster.streams import FRAME_HEAD
 
@@ -93,3 +94,33 @@ async def test_a_window_that_changes_while_the_connection_is_made_gets_its_size(
     async with asyncio.TaskGroup() as client._tasks:
         await client._attached(await client._open(), ATTACHED)
     assert frames == [FRAME_HEAD.pack(b"r", 4) + struct.pack(">HH", 41, 111)]
+
+
+@pytest.mark.parametrize("typed", [b"\r~.", b""], ids=["left", "its window was closed"])
+async def test_a_terminal_that_is_left_while_its_connection_is_lost_ends(
+    monkeypatch: pytest.MonkeyPatch, typed: bytes
+) -> None:
+    client: Any = TerminalClient(
+        Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=0, name="one", command=(), is_tty=True
+    )
+    is_lost = asyncio.Event()
+
+    async def opened() -> Refusing:
+        if client._offset is None:
+            client._offset = 0
+            return Refusing(ServerUnreachable("gone"))
+        is_lost.set()
+        raise ServerUnreachable("gone")
+
+    async def typed_when_lost(pieces: asyncio.Queue[bytes]) -> None:
+        await is_lost.wait()
+        await pieces.put(typed)
+
+    def read_forever(pieces: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.run_coroutine_threadsafe(typed_when_lost(pieces), loop).result()
+
+    client._open = opened
+    monkeypatch.setattr(terminal, "_raw", nullcontext)
+    monkeypatch.setattr(terminal, "_read_forever", read_forever)
+    async with asyncio.timeout(30):
+        assert await client.run() == 0

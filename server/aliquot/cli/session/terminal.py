@@ -68,13 +68,13 @@ class TerminalClient:
         self._sent = 0
         self._sending = asyncio.Lock()
         self._has_ended_input = False
-        self._has_left = False
         self._room = asyncio.Event()
         self._stream: SessionStream | None = None
         self._opened_size = (24, 80)
         """Rows and columns that were sent with the opening of the connection."""
         self._escape = _Escape()
         self._tasks: asyncio.TaskGroup
+        self._carrying: asyncio.Task[int]
 
     async def run(self) -> int:
         """Carry the terminal to its end and return its exit code.
@@ -87,13 +87,15 @@ class TerminalClient:
         with _raw(self._is_tty):
             try:
                 async with asyncio.TaskGroup() as self._tasks:
+                    self._carrying = self._tasks.create_task(self._carry(stream))
                     reading = self._tasks.create_task(self._read_input())
                     forget = self._watch_size()
                     try:
-                        return await self._carry(stream)
+                        await asyncio.wait((self._carrying,))
                     finally:
                         reading.cancel()
                         forget()
+                    return LEFT if self._carrying.cancelled() else self._carrying.result()
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None
 
@@ -107,8 +109,6 @@ class TerminalClient:
                 return over.code
             except ServerUnreachable:
                 self._stream = None
-                if self._has_left:
-                    return LEFT
                 self._say("the connection was lost; connecting again")
             finally:
                 await stream.close()
@@ -199,15 +199,16 @@ class TerminalClient:
         while data := await pieces.get():
             if self._is_tty and self._escape.leaves(data):
                 self._say(f"left; `aliquot session shell {self._session_id} --name {self._name}` comes back")
-                self._has_left = True
-                if self._stream is not None:
-                    await self._stream.close()
+                self._carrying.cancel()
                 return
             while len(self._input) > INPUT_BYTES_MAX:
                 self._room.clear()
                 await self._room.wait()
             self._input += data
             await self._send_input()
+        if self._is_tty:  # its window was closed
+            self._carrying.cancel()
+            return
         self._has_ended_input = True
         await self._send_input()
 
@@ -272,7 +273,8 @@ def _raw(is_tty: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # its window was closed
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def _size() -> tuple[int, int]:
