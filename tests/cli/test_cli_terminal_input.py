@@ -124,3 +124,11 @@ async def test_a_terminal_that_is_left_while_its_connection_is_lost_ends(
     monkeypatch.setattr(terminal, "_read_forever", read_forever)
     async with asyncio.timeout(30):
         assert await client.run() == 0
+
+
+@pytest.mark.parametrize(("window", "size"), [((0, 0), (24, 80)), ((30, 0), (24, 80)), ((30, 9000), (30, 1000))])
+def test_a_window_without_a_size_is_taken_to_have_the_usual_one(
+    monkeypatch: pytest.MonkeyPatch, window: tuple[int, int], size: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(terminal.fcntl, "ioctl", lambda *_: struct.pack("HHHH", *window, 0, 0))
+    assert terminal._size() == size

@@ -30,6 +30,8 @@ AGAIN_S: Final = 0.2
 AGAIN_S_MAX: Final = 5.0
 INPUT_BYTES_MAX: Final = 4 << 20
 """Input that was sent and not confirmed; above it, no more is read."""
+SIZE_UNKNOWN: Final = (24, 80)
+"""Rows and columns."""
 LEFT: Final = 0
 """Exit code after leaving with `~.`."""
 _NEW_LINE: Final = (13, 10)
@@ -70,7 +72,7 @@ class TerminalClient:
         self._has_ended_input = False
         self._room = asyncio.Event()
         self._stream: SessionStream | None = None
-        self._opened_size = (24, 80)
+        self._opened_size = SIZE_UNKNOWN
         """Rows and columns that were sent with the opening of the connection."""
         self._escape = _Escape()
         self._tasks: asyncio.TaskGroup
@@ -117,7 +119,7 @@ class TerminalClient:
     async def _open(self) -> "SessionStream":
         from aliquot.client.streams import SessionStream
 
-        rows, columns = self._opened_size = _size() if self._is_tty else (24, 80)
+        rows, columns = self._opened_size = _size() if self._is_tty else SIZE_UNKNOWN
         terminal: dict[str, Any] = {
             "name": self._name,
             "viewer": self._viewer,
@@ -281,8 +283,9 @@ def _size() -> tuple[int, int]:
     try:
         rows, columns = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, b"\0" * 8))[:2]
     except OSError:
-        return 24, 80
-    return min(max(rows, 1), 1000), min(max(columns, 1), 1000)
+        return SIZE_UNKNOWN
+    # A terminal that does not know its size has 0 rows and columns.
+    return (min(rows, 1000), min(columns, 1000)) if rows and columns else SIZE_UNKNOWN
 
 
 def _write(file: int, data: bytes) -> None:
