@@ -1,11 +1,14 @@
 """Following of output whose agent is lost: it goes on when the agent is back, or with the next attempt."""
 
+import json
 from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
+import typer
 
-from aliquot.cli.session import follow
+from aliquot.cli.session import follow, logs
 from aliquot.cli.session.follow import ArrayFollower, Follower
 from aliquot.client import BlockingClient, GraphQLFault, task_outputs
 from aliquot.client.generated.enums import SessionState
@@ -40,12 +43,12 @@ class Cluster(BlockingClient):
                 return
 
     def outputs(self, id: str, *, offsets: Mapping[int, int], attempt: int) -> Iterator[LogChunk]:  # type: ignore[override]
-        offset = offsets[0]
+        [(rank, offset)] = offsets.items()
         self.offsets.append(offset)
         for step in next(self._outputs[attempt]):
             if isinstance(step, Exception):
                 raise step
-            yield filled(LogChunk, rank=0, offset=offset, next_offset=offset + len(step), text=step)
+            yield filled(LogChunk, rank=rank, offset=offset, next_offset=offset + len(step), text=step)
             offset += len(step)
 
 
@@ -90,6 +93,33 @@ def test_following_a_session_of_a_lost_agent_goes_on_with_its_next_attempt(capsy
     cluster = Cluster({1: [["one ", LOST], [LOST]], 2: [["again"]]}, states)
     assert Follower(cluster, session_id(1), raw=False).run().attempt == 2
     assert capsys.readouterr().out == "one again"
+
+
+@pytest.mark.parametrize(
+    ("asked", "printed"),
+    [({"rank": [1]}, ["one", "again"]), ({"as_json": True}, [(0, "one\n"), (0, "again\n")])],
+    ids=["one rank", "JSON"],
+)
+def test_following_one_rank_or_as_json_goes_on_with_the_next_attempt(
+    asked: dict[str, Any], printed: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = {**ENDED, "state": SessionState.FAILED, "exit_code": 3}
+    states = [seen(1, RUNS), seen(1, RUNS), seen(2, RUNS), seen(2, failed)]
+    cluster = Cluster({1: [["one\n"]], 2: [["again\n"]]}, states)
+    monkeypatch.setattr(logs, "connected", lambda **_: nullcontext(cluster))
+    monkeypatch.setattr(logs, "find_session", lambda _client, id: id)
+    with pytest.raises(typer.Exit) as ended:
+        logs.logs(session_id(1), follow=True, **asked)
+    assert ended.value.exit_code == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [_read(line) for line in lines] == printed
+
+
+def _read(line: str) -> object:
+    if not line.startswith("{"):
+        return line
+    found = json.loads(line)
+    return found["rank"], found["text"]
 
 
 def test_a_session_that_failed_with_its_agent_is_followed_to_its_end() -> None:
@@ -160,6 +190,19 @@ async def test_following_an_array_says_once_for_all_its_tasks_that_an_agent_is_l
     found = [one.chunk.text async for one in task_outputs.task_outputs(Tasks(), "ses_1", read={}, on_cut=cuts.append)]
     assert found == ["one\n", "one\n"]
     assert cuts == ["agent gpu01 is not connected"]
+
+
+def test_an_incomplete_line_of_a_task_is_not_joined_with_its_next_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+    class Array(Cluster):
+        def task_outputs(
+            self, id: str, *, read: Mapping[int, task_outputs.TaskPosition], on_cut: task_outputs.OnCut | None = None
+        ) -> Generator[task_outputs.TaskChunk, None, None]:
+            for attempt, text in ((1, "half"), (2, "again\n")):
+                chunk = filled(LogChunk, rank=0, offset=0, next_offset=len(text), text=text, at_end=False)
+                yield task_outputs.TaskChunk(index=3, attempt=attempt, ranks=1, chunk=chunk)
+
+    ArrayFollower(Array({}, [seen(1, ENDED)]), session_id(1), raw=False).run()
+    assert capsys.readouterr().out == "[3] half\n[3] again\n"
 
 
 def test_following_an_array_prints_why_it_waits(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,12 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from aliquot.cli.connection.output import hole_text, printable, shown_controls
+from aliquot.cli.connection.output import hole_text, print_json, printable, shown_controls
 from aliquot.cli.session.show import is_pulling, progress_text
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ CUT_READS_MAX: Final = 10  # of a session that has ended; its agent or a server 
 class Follower:
     """Prints the output of a session. After an interruption `run` may be called again and continues."""
 
-    def __init__(self, client: "BlockingClient", id: str, *, raw: bool) -> None:
-        self._client = client
-        self._id = id
-        self._raw = raw
+    def __init__(
+        self, client: "BlockingClient", id: str, *, raw: bool, ranks: Sequence[int] | None = None, as_json: bool = False
+    ) -> None:
+        self._client, self._id, self._raw, self._ranks, self._as_json = client, id, raw, ranks, as_json
         self._reasons = WaitReasons()
         self._attempt = 0
         self._cut: GraphQLFault | None = None
@@ -204,7 +204,7 @@ class Follower:
         try:
             for chunk in self._client.outputs(self._id, offsets=self._offsets, attempt=self._attempt):
                 with deferred_interrupt():
-                    self._printer.print(chunk)
+                    print_json(chunk) if self._as_json else self._printer.print(chunk)
                     self._offsets[chunk.rank] = chunk.next_offset
         except GraphQLFault as fault:
             if not is_unavailable(fault.errors):
@@ -232,11 +232,11 @@ class Follower:
             self._printer.end()
             print(f"aliquot: {self._id} runs again: attempt {session.attempt}", file=sys.stderr)
         self._attempt, self._cut = session.attempt, None
-        ranks = min(RANKS_MAX, session.cluster_size)
-        if ranks < session.cluster_size:
-            print(f"aliquot: only ranks 0 to {ranks - 1} of {session.cluster_size} are followed", file=sys.stderr)
-        self._offsets = dict.fromkeys(range(ranks), 0)
-        self._printer = RankPrinter(names_ranks=session.cluster_size > 1, raw=self._raw)
+        size = session.cluster_size
+        if self._ranks is None and size > RANKS_MAX:
+            print(f"aliquot: only ranks 0 to {RANKS_MAX - 1} of {size} are followed", file=sys.stderr)
+        self._offsets = dict.fromkeys(range(min(RANKS_MAX, size)) if self._ranks is None else self._ranks, 0)
+        self._printer = RankPrinter(names_ranks=len(self._offsets) > 1, raw=self._raw)
 
 
 def _print_cut(why: str) -> None:
@@ -247,9 +247,7 @@ class ArrayFollower:
     """Prints the outputs of all tasks of an array, line by line behind `[3] `. `run` may be called again."""
 
     def __init__(self, client: "BlockingClient", id: str, *, raw: bool) -> None:
-        self._client = client
-        self._id = id
-        self._raw = raw
+        self._client, self._id, self._raw = client, id, raw
         self._read: dict[int, TaskPosition] = {}
         self._printers: dict[int, RankPrinter] = {}
 
@@ -259,10 +257,12 @@ class ArrayFollower:
 
         for one in self._client.task_outputs(self._id, read=self._read, on_cut=_print_cut):
             with deferred_interrupt():
-                self._printer(one).print(one.chunk)
                 known = self._read.get(one.index)
-                offsets = known.offsets if known is not None and known.attempt == one.attempt else {}
-                offsets = {**offsets, one.chunk.rank: one.chunk.next_offset}
+                if known is not None and known.attempt != one.attempt:
+                    self._printers.pop(one.index).end()
+                    known = None
+                self._printer(one).print(one.chunk)
+                offsets = {**(known.offsets if known else {}), one.chunk.rank: one.chunk.next_offset}
                 self._read[one.index] = TaskPosition(attempt=one.attempt, offsets=offsets)
                 if one.chunk.at_end:
                     self._printers[one.index].end(one.chunk.rank)

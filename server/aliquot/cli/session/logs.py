@@ -49,9 +49,10 @@ def logs(
         id = id if task is None else f"{id}_{task}"
         session = client.get_session(id)
         asked = _OutputChoice(ranks=rank, attempt=attempt, tail=tail, raw=raw)
-        if follow and not as_json and rank is None and attempt is None:
-            follower = (Follower if session.tasks is None else ArrayFollower)(client, id, raw=raw)
-            conclude(client, id, follower.run)
+        if follow and attempt is None and session.tasks is None:
+            conclude(client, id, Follower(client, id, raw=raw, ranks=rank, as_json=as_json).run)
+        elif follow and not as_json and rank is None and attempt is None:
+            conclude(client, id, ArrayFollower(client, id, raw=raw).run)
         elif session.tasks is None:
             _print(client, session, asked, follow=follow, as_json=as_json)
         elif follow:
