@@ -23,7 +23,7 @@ WORDS = [
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B)), "Waits for a, b."),
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C)), "Waits for a, b, c."),
     (Reason.DEPENDENCY, Evidence(blocked_by=(A, B, C, D)), "Waits for a, b, c and 1 more."),
-    (Reason.NOT_BEFORE, Evidence(), "Its last launch failed; it is tried again after a pause."),
+    (Reason.NOT_BEFORE, Evidence(), "Its last attempt failed; it is tried again after a pause."),
     (
         Reason.NOT_BEFORE,
         Evidence(booking="exp", until_us=86_400_000_000),

@@ -135,7 +135,7 @@ def _plural(evidence: Evidence) -> str:
 
 def _not_before(evidence: Evidence) -> str:
     if evidence.booking is None:
-        return "Its last launch failed; it is tried again after a pause."
+        return "Its last attempt failed; it is tried again after a pause."
     return f"Its booking {evidence.booking} begins at {moment_text(evidence.until_us)}."
 
 
