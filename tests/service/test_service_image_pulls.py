@@ -113,6 +113,16 @@ async def test_progress_is_recorded_by_tenths_and_the_end_with_its_size_and_dura
         ]
 
 
+async def test_the_size_of_an_image_is_recorded_as_soon_as_it_is_known() -> None:
+    async with stage([images("a", devices=1)]) as on:
+        session_id = await granted(on)
+        await says(on, session_id, KernelPhase.PULLING, pull=PullProgress(ran_ms=1))
+        await pulls(on, session_id, 1)
+        pull = on.session(session_id).pull
+        assert pull is not None
+        assert (pull.bytes_done, pull.bytes_total, pull.layers) == (MIB, 100 * MIB, 2)
+
+
 async def test_the_pull_of_one_rank_of_a_gang_is_recorded_at_a_time() -> None:
     async with stage([images("a", devices=1), images("b", devices=1)]) as on:
         session_id = await granted(on, kernels=2)

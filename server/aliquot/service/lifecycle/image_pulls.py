@@ -28,7 +28,7 @@ PULL_FINAL: Final = frozenset({IMAGE_NOT_FOUND, IMAGE_UNAUTHORIZED, IMAGE_FAILED
 PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE, IMAGE_NO_SPACE})
 """Codes of pulls that may succeed later, or on another agent."""
 _STEPS: Final = 10
-"""Events of one pull between its begin and its end, at most; more if layers are found late."""
+"""Events of one pull after that with its size and before its end, at most; more if layers are found late."""
 
 
 def note_pull(draft: UnitOfWork, session: Session, kernel: Kernel, pull: PullProgress, *, now_us: int) -> Session:
@@ -56,7 +56,8 @@ def note_pull(draft: UnitOfWork, session: Session, kernel: Kernel, pull: PullPro
         return draft.put(replace(session, pull=found), "pulled")
     if known is None or not is_same:
         return draft.put(replace(session, pull=found), "pulling")
-    if found.bytes_done - known.bytes_done > found.bytes_total // _STEPS:
+    has_size = found.bytes_total > 0 and known.bytes_total == 0
+    if has_size or found.bytes_done - known.bytes_done > found.bytes_total // _STEPS:
         return draft.put(replace(session, pull=found), "pull_progressed")
     return session
 
