@@ -3,6 +3,7 @@
 import json
 import marshal
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -64,8 +65,12 @@ Open = Callable[..., TerminalViewer]
 
 
 @contextmanager
-def kernel_terminals() -> Iterator[Open]:
-    """Start the program; opens viewers, which are closed at the end."""
+def kernel_terminals(*, file_bytes_max: int = resource.RLIM_INFINITY) -> Iterator[Open]:
+    """Start the program; opens viewers, which are closed at the end.
+
+    Args:
+        file_bytes_max: what the program can write to one file.
+    """
     folder = Path(tempfile.mkdtemp(prefix="aliquot-terminals-"))
     fields = {
         "folder": str(folder),
@@ -87,6 +92,7 @@ def kernel_terminals() -> Iterator[Open]:
             assert time.monotonic() < give_up
             assert program.poll() is None
             time.sleep(0.01)
+        resource.prlimit(program.pid, resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
         with ExitStack() as viewers:
             yield lambda name, **asked: viewers.enter_context(closing(TerminalViewer(folder, name, **asked)))
     finally:

@@ -56,6 +56,23 @@ def test_the_end_of_one_window_does_not_end_the_input_of_a_shared_terminal() -> 
             printed += ben.until(b"o")
 
 
+def test_a_recording_that_fills_the_disk_ends_and_the_terminals_go_on() -> None:
+    with kernel_terminals(file_bytes_max=100) as terminals:
+        ben = terminals("two", tty=True, record=True, command=["seq", "100"])
+        printed = b""
+        while b"100\r\n" not in printed:
+            printed += ben.until(b"o")
+
+
+def test_a_terminal_whose_recording_cannot_begin_is_refused_and_the_others_go_on() -> None:
+    with kernel_terminals(file_bytes_max=0) as terminals:
+        ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])
+        ben = terminals("two", tty=True, record=True, command=["seq", "100"])
+        assert json.loads(ben.until(b"f"))["message"] == "the terminal cannot be opened: File too large"
+        ada.send(b"i", b"seven b")
+        assert ada.until(b"o") == b"seven b"
+
+
 def test_only_viewers_that_left_are_forgotten() -> None:
     with kernel_terminals() as terminals:
         ada, _ = opened(terminals, "one", viewer="ada", command=["cat"])

@@ -138,7 +138,14 @@ class Terminal:
             (read, feed), (out, write), (errors, complain) = os.pipe(), os.pipe(), os.pipe()
             inner, outer = [read, write, complain], [feed, out, errors]
             self._input, self.outputs = feed, {out: b"o", errors: b"s"}
-        self._pid = os.fork()
+        try:
+            self._pid = os.fork()
+        except OSError:
+            for file in {*inner, *outer}:
+                os.close(file)
+            if self.record is not None:
+                self.record.close()
+            raise
         if self._pid == 0:
             _become(order, main, argv, environment, inner, is_tty=self.is_tty)
         for file in set(inner):
@@ -319,9 +326,14 @@ class Recording:
         path = f"recordings/{int(began * 1000)}-{name}.cast"
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 # open as long as the terminal
         self._began = began
-        head = {"version": 2, "width": size[1], "height": size[0], "timestamp": int(began)}
         self._left = RECORD_BYTES_MAX
-        self._write(head)
+        head = {"version": 2, "width": size[1], "height": size[0], "timestamp": int(began)}
+        try:
+            self._file.write(json.dumps(head).encode() + b"\n")
+        except OSError:
+            self._file.close()
+            os.unlink(path)
+            raise
 
     def write(self, kind: str, text: str) -> None:
         """Append an event."""
@@ -335,7 +347,10 @@ class Recording:
         data = json.dumps(line).encode() + b"\n"
         self._left -= len(data)
         if self._left > 0:
-            self._file.write(data)
+            try:
+                self._file.write(data)
+            except OSError:  # the disk is full
+                self._left = 0
 
 
 def _become(

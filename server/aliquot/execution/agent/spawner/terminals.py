@@ -131,7 +131,11 @@ class Terminals:
             if len(self._terminals) >= TERMINALS_MAX:
                 viewer.refuse(f"the session has {TERMINALS_MAX} open terminals, which is the limit; close one")
                 return
-            terminal = self._terminals[name] = self._start(name, asked)
+            try:
+                terminal = self._terminals[name] = self._start(name, asked)
+            except OSError as error:  # the disk is full, or there are too many processes
+                viewer.refuse(f"the terminal cannot be opened: {error.strerror}")
+                return
         if len(terminal.viewers) >= VIEWERS_MAX:
             viewer.refuse(f"the terminal has {VIEWERS_MAX} viewers, which is the limit")
             return
