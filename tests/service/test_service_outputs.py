@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot_schema.cluster.launching import KernelPhase, KernelReport, LogChunk
+from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, LogChunk
 from aliquot_schema.errors import InvalidRequest, NotFound
 from aliquot_schema.ids import AgentId, KernelId, SessionId
 from aliquot_schema.states import SessionState
@@ -103,6 +103,28 @@ async def test_output_of_any_rank_can_be_read_from_an_offset() -> None:
         views = await read(on, gang, rank=1, offset=10)
         assert "".join(view.text for view in views) == f"output of {gang}.1.1\n"[10:]
         assert (views[0].offset, views[0].rank) == (10, 1)
+
+
+@pytest.mark.anyio
+async def test_a_rank_without_which_an_elastic_session_began_has_an_empty_output_during_and_after_the_attempt() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        gang = await on.submit(kernels=2, cluster_size_min=1, max_retries=1)
+        await on.advance()
+        assert on.live() == [f"{gang}.1.0"]
+        for attempt in (None, 1):
+            (view,) = await read(on, gang, rank=1, attempt=attempt)
+            assert (view.text, view.at_end) == ("", True)
+        lost = KernelReport(kernel_id=KernelId(f"{gang}.1.0"), phase=KernelPhase.EXITED, at_us=5, code="shim_lost")
+        await on.on_event(KernelChanged(agent_id=A, report=lost))
+        assert on.session(gang).state is S.QUEUED
+        waiting = asyncio.create_task(read(on, gang, rank=1))
+        await until_it_waits(waiting)
+        on.clock.advance(60)
+        await on.advance()
+        assert on.session(gang).attempt == 2
+        for reader in (waiting, read(on, gang, rank=1, attempt=1)):
+            (view,) = await reader
+            assert (view.text, view.at_end) == ("", True)
 
 
 @pytest.mark.anyio

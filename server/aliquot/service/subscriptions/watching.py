@@ -5,6 +5,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -202,6 +203,8 @@ class Subscriptions(NumberedSubscriptions):
 
     def _begun(self, session: Session, *, rank: int, attempt: int | None) -> tuple[Kernel | None, bool]:
         """(the kernel if it has started, whether no more output will follow)."""
+        if self._is_left_out(session, rank=rank, attempt=attempt):
+            return None, True
         kernel = self._kernel(session, rank=rank, attempt=attempt)
         if kernel is None:
             return None, session.is_ended
@@ -237,6 +240,13 @@ class Subscriptions(NumberedSubscriptions):
                 f"the output of attempt {attempt} of {session.id} is no longer kept", kind="attempt", id=str(attempt)
             )
         return found
+
+    def _is_left_out(self, session: Session, *, rank: int, attempt: int | None) -> bool:
+        """Whether an elastic session began an attempt without this rank."""
+        if attempt is None and session.is_pending:
+            return False
+        of_attempt = partial(kernel_id, session.id, attempt=attempt or session.attempt)
+        return of_attempt(rank=0) in self._state.kernels and of_attempt(rank=rank) not in self._state.kernels
 
     def _never_started(self, kernel: Kernel) -> bool:
         lease = self._state.leases.get(LeaseId(kernel.id))
