@@ -32,6 +32,7 @@ from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.preflight import check_report, failed_report, has_failed
 from aliquot.execution.agent.preparation import MARK, REBOOTED, TOO_LATE
 from aliquot.execution.agent.shim_client import open_process
+from aliquot.execution.agent.spawner.drafts import remove_drafts
 from aliquot.execution.agent.spawner_process import ShimOutcome
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport
@@ -308,6 +309,7 @@ class KernelWatch:
             patience_s = self._config.end_patience_s
             gone = await self._worker.run(kill_leftovers, kernel.kernel_id, group=kernel.group, patience_s=patience_s)
             if gone:
+                await self._worker.run(_remove_drafts, kernel)
                 await self._worker.run(self._clean, kernel, was_killed=False)
                 found = lost_shim_exit(kernel.folder, self._now_us())
                 await self._worker.run(replace_file, kernel.folder.exit, found)
@@ -373,6 +375,16 @@ class KernelWatch:
         if kernel.timer is not None:
             kernel.timer.cancel()
             kernel.timer = None
+
+
+def _remove_drafts(kernel: KernelHandle) -> None:
+    """Remove what the pull of a killed shim has fetched."""
+    try:
+        found = read_file(kernel.folder.pull) or {}
+    except ValueError:
+        return
+    for path in filter(None, found.get("drafts", "").split(":")):
+        remove_drafts(path, found["account"])
 
 
 def _read_pull(kernel: KernelHandle) -> None:

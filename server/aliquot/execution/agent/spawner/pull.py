@@ -12,11 +12,10 @@ import time
 
 from child import fork_child  # type: ignore[import-not-found] # siblings: the folder is run as a program
 from descendants import kill_tree, tree_pids  # type: ignore[import-not-found]
+from drafts import drafts_of, remove_drafts  # type: ignore[import-not-found]
 from order import Order  # type: ignore[import-not-found]
 from preflight import STOPPED  # type: ignore[import-not-found]
 from records import Fields, write_record  # type: ignore[import-not-found]
-
-# ruff: noqa: SIM105 -- importing contextlib would cost each shim memory
 
 _SET_SIZE = 0x5414
 """`TIOCSWINSZ` of <asm/termios.h>; the module termios would cost memory."""
@@ -25,8 +24,6 @@ _READ_S = 0.25
 _WRITE_MS = 1_000
 """Interval between two records of the progress."""
 _TEXT_MAX = 8_000
-_DRAFTS = "/var/tmp/storage"
-"""Start of the names of Podman's folders of drafts."""
 _BLOB = b"Copying blob "
 _UNITS = {b"TiB": 1 << 40, b"GiB": 1 << 30, b"MiB": 1 << 20, b"KiB": 1 << 10, b"b": 1}
 
@@ -50,6 +47,8 @@ class Pull:
         """The last line, which is not complete."""
         self._blobs: dict[bytes, tuple[int, int, bool]] = {}
         """Layer -> bytes so far, its size, whether it is complete."""
+        self._drafts: list[str] = []
+        self._account = os.geteuid() if order.user is None else order.user[0]
         self._written: Fields = {}
         self._written_at = 0
 
@@ -103,24 +102,29 @@ class Pull:
     def _supervise(self, pid: int, terminal: int, *, is_watched: bool, due: int) -> tuple[int, str | None]:
         """Wait for the end; returns the exit status, and `STOPPED` or another reason why it was killed."""
         killed: str | None = None
-        drafts: list[str] = []
         while True:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                for path in drafts:
-                    self._remove(path)
+                if killed is not None:
+                    for path in self._drafts:
+                        remove_drafts(path, self._account)
                 return status, killed
             self._read(terminal)
             if is_watched and _now() >= self._written_at + _WRITE_MS:
+                self._note_drafts(pid)
                 self._write_progress()
             if killed is not None:
-                drafts += _drafts(pid)
+                self._note_drafts(pid)
                 kill_tree(os.getpid(), self._order.group)
             found = signal.sigtimedwait(self._woken_by, _READ_S)
             if found is not None and found.si_signo == signal.SIGTERM:
                 killed = STOPPED
             elif killed is None and _now() >= due:
                 killed = f"it took longer than {(due - self._began) / 1000:g} s"
+
+    def _note_drafts(self, pid: int) -> None:
+        """The agent removes them if this shim is killed, and its program with it."""
+        self._drafts += [one for one in drafts_of([pid, *tree_pids(pid)]) if one not in self._drafts]
 
     def _failure(self, status: int) -> str | None:
         if os.WIFSIGNALED(status):
@@ -175,46 +179,17 @@ class Pull:
             "layers": len(self._blobs),
             "size_bytes": size_bytes,
             "is_done": is_done,
+            "account": self._account,
+            "drafts": ":".join(self._drafts),
         }
         if fields != self._written:
             self._written = fields
             write_record(self._folder, "pull.json", fields)
 
-    def _remove(self, path: str) -> None:
-        """Remove a folder of drafts, if the account owns it."""
-        try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except OSError:
-            return
-        if os.fstat(folder).st_uid == (os.geteuid() if self._order.user is None else self._order.user[0]):
-            for name in os.listdir(folder):
-                try:
-                    os.unlink(name, dir_fd=folder)
-                except OSError:
-                    pass
-            try:
-                os.rmdir(path)
-            except OSError:
-                pass
-        os.close(folder)
-
     def _forget(self, name: str) -> None:
         """Remove the credentials, which the job is not given."""
         if name and self._order.secret_files is not None:
             os.unlink(os.path.join(self._order.secret_files[0], name))
-
-
-def _drafts(pid: int) -> list[str]:
-    """Folders in which a runtime keeps what it has fetched so far. Killed, it leaves them; it does not end by SIGTERM,
-    and another temporary folder would move its other files, too."""
-    found = []
-    for one in [pid, *tree_pids(pid)]:
-        try:
-            paths = [os.readlink(f"/proc/{one}/fd/{name}") for name in os.listdir(f"/proc/{one}/fd")]
-        except OSError:
-            continue
-        found += [path.rpartition("/")[0] for path in paths if path.startswith(_DRAFTS)]
-    return found
 
 
 def _bytes(text: bytes) -> int:
