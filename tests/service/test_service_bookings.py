@@ -93,6 +93,7 @@ async def test_a_session_is_submitted_into_a_booking_by_name_and_starts_with_it(
     async with stage([agent("a", devices=2)]) as on:
         made = (await reserve(on, devices=["a/a-gpu-1"])).booking
         mine = await on.submit(booking="exp")
+        assert (await on.queries.session(CALLER, mine)).booking == made.id
         await on.advance()
         assert on.state.verdicts[mine].reason is Reason.NOT_BEFORE
         endless = [await on.submit(), await on.submit()]

@@ -262,7 +262,7 @@ _UNRESTRICTED: Final[Mapping[str, str]] = {
     "preferred_labels models preferred_models topology fallbacks fallback_level preemptions preemption held_by "
     "array_id array_index tasks order_estimate order_explanation reserve_until expected_start forecast hidden "
     "requested_gpus requested_memory_gb allocated_gpus allocation_time estimated_start_time estimated_wait_time "
-    "scheduling_policy pull",
+    "scheduling_policy pull booking",
     "Kernel": "id session_id attempt rank agent_id state resource_spec holds_devices granted_at started_at ended_at",
 }
 

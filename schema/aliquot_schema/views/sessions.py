@@ -261,9 +261,9 @@ class SessionView(Struct, frozen=True, kw_only=True):
     """Seconds of run time whose work it has kept; `kept_at_start` is that at the start of its newest attempt. Parts of
     `SessionStatsView.ettr`."""
     kept_at_start: float = 0.0
+    booking: str | None = None
     hidden: tuple[str, ...] = ()
     """Fields hidden from the caller; see `identity.access`."""
-
     scheduling_policy: str = ""
     """Name of the current order policy."""
     allocated_gpus: tuple[AllocatedGpuView, ...] = ()

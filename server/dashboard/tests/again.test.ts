@@ -25,6 +25,7 @@ const plain = {
   pool: "night",
   environment: [{ name: "A", value: "b=c" }],
   preflight: null,
+  booking: null,
   working_directory: "/data",
   preemptible: true,
   labels: [{ name: "aliquot.sandbox", value: "standard" }],
@@ -198,4 +199,10 @@ test("a booking is requested by its id", () => {
   expect(request.booking).toBe("bkg_1");
   expect(asCommand(request)).toContain("--booking bkg_1");
   expect(asFile(request)).toContain('booking: "bkg_1"\n');
+});
+
+test("an open booking is requested again, one that is over is not", () => {
+  const booked = session({ booking: "bkg_1" });
+  expect(requestOf(formOf(booked, new Set(["bkg_1", "bkg_2"]))).booking).toBe("bkg_1");
+  expect(requestOf(formOf(booked, new Set(["bkg_2"]))).booking).toBeUndefined();
 });

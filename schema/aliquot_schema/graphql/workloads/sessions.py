@@ -223,6 +223,9 @@ class Session:
     shares_access: bool = strawberry.field(
         description="Whether members of its project may open its terminals, ports and web services."
     )
+    booking: strawberry.ID | None = strawberry.field(
+        description="Id of the booking whose GPUs it uses until that is over; null = none."
+    )
     preflight: Preflight | None = strawberry.field(
         description="The check before its command; null = it starts without one."
     )

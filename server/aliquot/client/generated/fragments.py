@@ -510,8 +510,8 @@ topology fallbacks { ...Fallback } fallback_level preemptions preemption { ...Pr
 idle { ...IdleNotice } room_made work { ...SavedWork } held_by array_id array_index tasks
 { ...ArrayTasks } order_estimate { ...OrderEstimate } order_explanation reserve_until
 expected_start forecast { ...Forecast } services { ...SessionService } workspace activates
-image shares_access preflight { ...Preflight } pull { ...ImagePull } hidden requested_gpus
-requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
+image shares_access booking preflight { ...Preflight } pull { ...ImagePull } hidden
+requested_gpus requested_memory_gb allocated_gpus { ...AllocatedGpu } allocation_time
 estimated_start_time estimated_wait_time scheduling_policy""",
     "SessionConnection": """edges { ...SessionEdge } pageInfo { ...PageInfo } total_count revision""",
     "SessionDelay": """session { ...OtherSession } before after""",

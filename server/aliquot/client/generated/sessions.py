@@ -296,6 +296,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Container image that its command runs in."""
     shares_access: bool
     """Whether members of its project may open its terminals, ports and web services."""
+    booking: str | None
+    """Id of the booking whose GPUs it uses until that is over; null = none."""
     preflight: Preflight | None
     """The check before its command; null = it starts without one."""
     pull: ImagePull | None

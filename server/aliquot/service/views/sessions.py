@@ -260,6 +260,7 @@ def _place_and_access(session: Session) -> dict[str, Any]:
         "activates": spec.activates,
         "image": spec.image,
         "shares_access": spec.shares_access,
+        "booking": spec.booking,
     }
 
 

@@ -2,12 +2,12 @@ import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { Button, Form as AriaForm } from "react-aria-components";
 import { useLocation, useSearch, useSearchParams } from "wouter";
-import { change as send, Refusal } from "../api/client";
+import { ask, change as send, Refusal } from "../api/client";
 import { useLive } from "../api/live";
 import { user } from "../api/presence";
 import { loadCluster } from "../cluster/loading";
 import { isAccelerator, type Agent } from "../cluster/nodes";
-import { SubmitDocument } from "../generated/graphql";
+import { OpenBookingsDocument, SubmitDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { maySubmit, readsOnly } from "../identity/rights";
 import { storeDraft, storedDraft, useStoredDraft } from "../parts/drafts";
@@ -165,10 +165,10 @@ function useForm() {
   );
   useEffect(() => {
     if (!from) return;
-    loadSession(from).then(
-      ({ session }) => {
-        if (session) setForm(formOf(session));
-        setSource(session ? { tone: "", text: againWords(leftOutOf(session)) } : { tone: "bad", text: NO_SESSION });
+    loadAgain(from).then(
+      (again) => {
+        if (again) setForm(again.form);
+        setSource(again ? { tone: "", text: again.text } : { tone: "bad", text: NO_SESSION });
       },
       (error: unknown) => {
         if (!(error instanceof Refusal)) throw error;
@@ -199,14 +199,25 @@ const NO_SESSION =
   "access to others.";
 const NO_FORM = "Nothing is filled in: the address has no complete form. Ask your colleague to copy the link again.";
 
+/** A form with the request of a session, and what it lacks; null if there is no such session. */
+async function loadAgain(id: string): Promise<{ form: Form; text: string } | null> {
+  const { session } = await loadSession(id);
+  if (session === null) return null;
+  const open = session.booking === null ? [] : (await ask(OpenBookingsDocument, {})).reservations;
+  const form = formOf(session, new Set(open.map((one) => one.id)));
+  const isOver = session.booking !== null && form.booking === "";
+  return { form, text: againWords(leftOutOf(session), isOver) };
+}
+
 /** The API does not return some parts of a request, so it is unknown whether it had any. */
-function againWords(leftOut: readonly string[]): string {
+function againWords(leftOut: readonly string[], isBookingOver: boolean): string {
   const hidden = leftOut.length ? ` You may not see its ${leftOut.join(", ")}.` : "";
-  return `Filled in from another session.${hidden} ${NOT_RETURNED} are not copied: give them again if it had any.`;
+  const over = isBookingOver ? " Its booking is over." : "";
+  return `Filled in from another session.${hidden}${over} ${NOT_RETURNED} are not copied: give them again if it had any.`;
 }
 
 const CHECK_FIRST = "Check the queue before you submit it again: it may have been accepted.";
-const NOT_RETURNED = "Secrets, limits of processes and files, patterns of metrics and the booking";
+const NOT_RETURNED = "Secrets, limits of processes and files, and patterns of metrics";
 
 async function asked(form: Form): Promise<{ id: string } | Objection> {
   try {

@@ -10,8 +10,12 @@ const IMAGES_LABEL = "aliquot.images";
 /** The time limit of a check that has none of its own. */
 const CHECK_LIMIT_S = 60;
 
-/** A form with the request of a session. */
-export function formOf(session: Session): Form {
+/**
+ * A form with the request of a session.
+ *
+ * @param bookings ids of the open bookings: none can be submitted into another one.
+ */
+export function formOf(session: Session, bookings: ReadonlySet<string> = new Set()): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));
   const [accelerator = "", ...others] = acceleratorsOf(session);
   const { text, around } = writtenOf(session.command);
@@ -59,6 +63,7 @@ export function formOf(session: Session): Form {
     labels: pairs(session.labels.filter(({ name }) => name !== SANDBOX_LABEL && name !== IMAGES_LABEL)),
     preferredLabels: pairs(session.preferred_labels),
     dependencies: session.depends_on.map(({ session_id, condition }) => `${session_id} ${condition}`).join("\n"),
+    booking: session.booking !== null && bookings.has(session.booking) ? session.booking : "",
     runId: session.run_id ?? "",
     fallbacks: session.fallbacks.map(({ slots, cluster_size, gpu_memory_gb, after }) => ({
       slots,
