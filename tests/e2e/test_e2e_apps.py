@@ -84,6 +84,8 @@ async def test_an_app_of_a_session_is_served_at_its_own_origin(two_gpus: OwnServ
             await client.change(CANCEL, {"id": id})
             await until_state(client, id, "canceled")
         assert (await app.http.get("/")).status_code == 409
+        led = await app.http.get("/deep", headers={"accept": "text/html"})
+        assert (led.status_code, led.headers["location"]) == (303, f"{two_gpus.url}{web['url']}?next=%2Fdeep")
     headers = {"authorization": f"Bearer {two_gpus.token}", "accept": "text/html"}
     async with httpx.AsyncClient(base_url=two_gpus.url, headers=headers) as browser:
         led = await browser.get(web["url"])

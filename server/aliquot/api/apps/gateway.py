@@ -178,7 +178,7 @@ class AppGateway:
                 with self._open_connections.of_caller(caller, cut.set):
                     await exchange.run(stream, pace, cut)
             except AliquotError as error:
-                return _unavailable(app, scope, error)
+                return self._unavailable(app, scope, error, host)
             except AppRefused as error:
                 if exchange is None or not exchange.has_begun:
                     return PlainTextResponse(error.text, error.status)
@@ -245,13 +245,30 @@ class AppGateway:
 
     def _ask_to_sign_in(self, app: AppName, scope: Scope, host: str) -> Response:
         """Lead a page to the server's own origin, which leads back with a ticket; 401 for all other requests."""
-        given = Headers(scope=scope)
-        if scope["method"] != "GET" or "text/html" not in given.get("accept", ""):
+        if not _is_page(scope):
             return PlainTextResponse("Sign in first: open the app from its session.", 401)
+        return self._to_server(app, scope, host)
+
+    def _to_server(self, app: AppName, scope: Scope, host: str) -> Response:
         path = _target(scope).decode("latin-1")
         server = self._addresses.server(scope, host)
         address = f"{server}/sessions/{quote(app.session_id)}/apps/{app.name}?next={quote(path, safe='')}"
         return RedirectResponse(address, status_code=303)
+
+    def _unavailable(self, app: AppName, scope: Scope, error: AliquotError, host: str) -> Response:
+        is_page = _is_page(scope)
+        if isinstance(error, StateConflict) and is_page:
+            return self._to_server(app, scope, host)  # which leads on to the page of the ended session
+        if isinstance(error, NotFound) and error.kind == "port":
+            if is_page:
+                return _page(f"{app.name} is starting. This page opens it when it listens.", status=503, refresh="1")
+            return PlainTextResponse(error.message, 503, headers={"retry-after": "1"})
+        status = _status_of(error)
+        return _page(error.message, status=status) if is_page else PlainTextResponse(error.message, status)
+
+
+def _is_page(scope: Scope) -> bool:
+    return scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def _target(scope: Scope) -> bytes:
@@ -278,16 +295,6 @@ def _not_entered(request: Request, app: AppName, error: AliquotError) -> Respons
     if isinstance(error, StateConflict):
         return RedirectResponse(f"/sessions/{app.session_id}", status_code=303)
     return _page(error.message, status=_status_of(error))
-
-
-def _unavailable(app: AppName, scope: Scope, error: AliquotError) -> Response:
-    is_page = scope["method"] == "GET" and "text/html" in Headers(scope=scope).get("accept", "")
-    if isinstance(error, NotFound) and error.kind == "port":
-        if is_page:
-            return _page(f"{app.name} is starting. This page opens it when it listens.", status=503, refresh="1")
-        return PlainTextResponse(error.message, 503, headers={"retry-after": "1"})
-    status = _status_of(error)
-    return _page(error.message, status=status) if is_page else PlainTextResponse(error.message, status)
 
 
 def _status_of(error: AliquotError) -> int:
