@@ -42,6 +42,21 @@ def test_bookings_of_one_window_never_exceed_the_devices() -> None:
     assert why.startswith("1 GPU can be free for the whole window, and 2 were asked for. In the way: p of a from")
 
 
+def test_a_refusal_names_only_what_holds_gpus_that_would_do() -> None:
+    old, new = on("x", gpus(2, model="old")), on("y", gpus(2, model="new"))
+    held = {"cuda.device": {"cuda0": 1, "cuda1": 1}}
+    running = [
+        runs("a", new, {"cpu": {"cpu0": 1000}}, ends_in_s=10),
+        runs("b", old, held, ends_in_s=10),
+        runs("c", new, held, ends_in_s=10),
+    ]
+    others = (booked("q", ("node-x", "cuda0"), starts_min=60), booking("p", starts_min=60, models=("new",)))
+    state, _, why = outcome(passed(busy([old, new], running, [], bookings=others)), "p")
+    assert state is BookingState.REFUSED
+    assert why is not None
+    assert [word in why for word in ("session a", "session b", "session c", "q of")] == [False, False, True, False]
+
+
 def test_bookings_of_adjacent_windows_may_have_the_same_device() -> None:
     first, second = booking("p", starts_min=60, gpus=2, created_us=1), booking("q", starts_min=120, gpus=2)
     plan = passed(scene(first, second))

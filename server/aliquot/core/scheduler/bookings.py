@@ -225,11 +225,14 @@ class _BookingPass:
         """Devices that other bookings, or sessions, may still have in the window of a booking."""
         found: set[BookedDevice] = set()
         for other in self._others(booking):
-            found.update(other.devices)
-            found.update(device for device in self._healthy if device.node_id in other.nodes)
+            found.update(self._devices_of(other))
         for row in self._staying(booking):
             found.update(devices_held(row.kernels))
         return frozenset(found)
+
+    def _devices_of(self, booking: Booking) -> set[BookedDevice]:
+        """Devices that a booking takes, those of nodes under maintenance included."""
+        return {*booking.devices, *(device for device in self._healthy if device.node_id in booking.nodes)}
 
     def _others(self, booking: Booking) -> list[Booking]:
         """Other accepted bookings whose windows overlap that of a booking."""
@@ -290,12 +293,14 @@ class _BookingPass:
 
     def _too_few(self, booking: Booking, *, free: int) -> str:
         known = self._by_pool.get(booking.pool, {})
-        count = sum(is_of_model(model, booking.models) for model in known.values())
+        suitable = frozenset(device for device, model in known.items() if is_of_model(model, booking.models))
         kind = f" of model {' or '.join(booking.models)}" if booking.models else ""
-        if count < booking.gpus:
-            return f"Pool {booking.pool} has {_gpus(count)}{kind}, and {booking.gpus} were asked for"
-        others = [f"{one.name} of {one.owner} {window_text(one)}" for one in self._others(booking)]
-        staying = [f"session {row.session_id} of {row.owner}, which {_may_run(row)}" for row in self._staying(booking)]
+        if len(suitable) < booking.gpus:
+            return f"Pool {booking.pool} has {_gpus(len(suitable))}{kind}, and {booking.gpus} were asked for"
+        booked = [one for one in self._others(booking) if not suitable.isdisjoint(self._devices_of(one))]
+        others = [f"{one.name} of {one.owner} {window_text(one)}" for one in booked]
+        holding = [row for row in self._staying(booking) if uses(row, devices=suitable)]
+        staying = [f"session {row.session_id} of {row.owner}, which {_may_run(row)}" for row in holding]
         away = sorted({agent.id for agent in self._snapshot.agents if agent.pool == booking.pool and not agent.is_open})
         closed = [f"{name}, which takes no sessions now" for name in away] if self._has_begun(booking) else []
         who = "; ".join([*closed, *others, *staying][:3])
