@@ -1,4 +1,4 @@
-import { Observable } from "../api/observable";
+import { KeptList } from "../parts/keptList";
 import { EMPTY, type Fallback, type Form, type Pair } from "./form";
 
 /** A form with a name. */
@@ -8,21 +8,21 @@ export interface Template {
   readonly fields: Partial<Form>;
 }
 
-const KEY = "aliquot:templates";
 const TEMPLATES_MAX = 50;
 const NAME_CHARS_MAX = 60;
 
 /** The templates that this browser keeps. */
-export const templates = new Observable<readonly Template[]>(kept());
+export const templates = new KeptList("aliquot:templates", isTemplate, TEMPLATES_MAX);
 
 /** Keeps a form as a template; one of the same name is replaced. Secrets are names, so they are kept too. */
 export function saveTemplate(name: string, form: Form): void {
   const short = name.trim().slice(0, NAME_CHARS_MAX);
-  if (short) keep([...templates.get().filter((one) => one.name !== short), { name: short, fields: changedIn(form) }]);
+  const fields = changedIn(form);
+  if (short) templates.edit((all) => [...all.filter((one) => one.name !== short), { name: short, fields }]);
 }
 
 export function dropTemplate(name: string): void {
-  keep(templates.get().filter((one) => one.name !== name));
+  templates.edit((all) => all.filter((one) => one.name !== name));
 }
 
 /** The fields of a form that differ from an empty one. */
@@ -66,7 +66,9 @@ function isListed(name: string, own: unknown, value: unknown): boolean {
   return value.every(isRight);
 }
 
-const isText = (item: unknown) => typeof item === "string";
+function isText(item: unknown): boolean {
+  return typeof item === "string";
+}
 
 function isPair(item: unknown): item is Pair {
   const { name, value } = (item ?? {}) as Partial<Pair>;
@@ -78,21 +80,7 @@ function isFallback(item: unknown): item is Fallback {
   return Array.isArray(slots) && slots.every((one) => typeof one?.amount === "string") && typeof after_s === "number";
 }
 
-function keep(some: readonly Template[]): void {
-  templates.set(some.slice(-TEMPLATES_MAX));
-  try {
-    globalThis.localStorage?.setItem(KEY, JSON.stringify(templates.get()));
-  } catch {
-    return;
-  }
-}
-
-function kept(): Template[] {
-  try {
-    const found: unknown = JSON.parse(globalThis.localStorage?.getItem(KEY) ?? "[]");
-    if (!Array.isArray(found)) return [];
-    return found.filter((one): one is Template => typeof one?.name === "string" && filled(one.fields) !== null);
-  } catch {
-    return [];
-  }
+function isTemplate(value: unknown): value is Template {
+  const { name, fields } = (value ?? {}) as Partial<Template>;
+  return typeof name === "string" && filled(fields) !== null;
 }
