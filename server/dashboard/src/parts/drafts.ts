@@ -19,11 +19,9 @@ export function storeDraft(form: string, draft: unknown): void {
   }
 }
 
-/** Stores the draft of a form while it is edited; a form without a name is not stored. */
-export function useStoredDraft(form: string | null, draft: unknown): void {
-  useEffect(() => {
-    if (form !== null) storeDraft(form, draft);
-  }, [form, JSON.stringify(draft)]);
+/** Stores the draft of a form while it is edited. */
+export function useStoredDraft(form: string, draft: unknown): void {
+  useEffect(() => storeDraft(form, draft), [form, JSON.stringify(draft)]);
 }
 
 function keyOf(form: string): string {

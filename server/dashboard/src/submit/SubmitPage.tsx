@@ -44,7 +44,7 @@ export default function SubmitPage() {
 
 /** The form to submit a session; validated while typing. */
 function SubmitForm() {
-  const { form, setForm, source, isRestored, fill, forget } = useForm();
+  const { form, setForm, first, source, isRestored, fill, forget } = useForm();
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -63,7 +63,7 @@ function SubmitForm() {
     setRefusal(null);
   };
   const startAnew = () => {
-    fill(EMPTY);
+    fill(first);
     setTouched(new Set());
     setRefusal(null);
   };
@@ -151,14 +151,15 @@ function focusWrong(page: HTMLFormElement | null, show: () => void): void {
   page?.querySelector<HTMLElement>(WRONG)?.focus();
 }
 
-/** The form: of the session or the fields in the address, else as it was left. */
+/** The form: as it was left at this address, else of the session or the fields in the address. */
 function useForm() {
   const [search] = useSearchParams();
   const from = search.get("from");
   const given = search.get("form");
-  const name = from || given ? null : `submit/${user.get()}`;
-  const [left] = useState(() => (name === null ? null : filled(storedDraft(name))));
-  const [form, setForm] = useState<Form>(() => left ?? formIn(given ?? "") ?? EMPTY);
+  const name = ["submit", user.get(), from ?? given ?? ""].join("/");
+  const [left] = useState(() => filled(storedDraft(name)));
+  const [first, setFirst] = useState<Form>(() => formIn(given ?? "") ?? EMPTY);
+  const [form, setForm] = useState<Form>(left ?? first);
   const [isRestored, setRestored] = useState(left !== null);
   const [source, setSource] = useState<Source | null>(() =>
     given !== null && formIn(given) === null ? { tone: "bad", text: NO_FORM } : null,
@@ -167,7 +168,8 @@ function useForm() {
     if (!from) return;
     loadAgain(from).then(
       (again) => {
-        if (again) setForm(again.form);
+        if (again) setFirst(again.form);
+        if (again && left === null) setForm(again.form);
         setSource(again ? { tone: "", text: again.text } : { tone: "bad", text: NO_SESSION });
       },
       (error: unknown) => {
@@ -175,17 +177,15 @@ function useForm() {
         setSource({ tone: "bad", text: `Nothing is filled in from the session: ${error.message}` });
       },
     );
-  }, [from, setForm]);
-  const changed = changedIn(form);
-  useStoredDraft(name, Object.keys(changed).length ? changed : null);
+  }, [from, left, setForm]);
+  const isEdited = JSON.stringify(form) !== JSON.stringify(first);
+  useStoredDraft(name, isEdited ? changedIn(form) : null);
   const fill = (next: Form) => {
     setForm(next);
     setRestored(false);
   };
-  const forget = () => {
-    if (name !== null) storeDraft(name, null);
-  };
-  return { form, setForm, source, isRestored, fill, forget };
+  const forget = () => storeDraft(name, null);
+  return { form, setForm, first, source, isRestored, fill, forget };
 }
 
 /** What the form was filled in from, or why it is empty. */
