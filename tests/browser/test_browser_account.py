@@ -166,3 +166,15 @@ async def test_the_scope_of_a_key_is_named_where_it_is_the_reason(
             await expect(page.get_by_text(policy)).to_be_visible()
             await tab.open("/submit")
             await expect(page.get_by_role("main").get_by_text(submit).first).to_be_visible()
+
+
+async def test_a_long_user_name_does_not_widen_the_page_on_a_phone(browser: Browser, demo: OwnServer) -> None:
+    name = "a" * 64
+    async with demo.client() as client:
+        await client.execute(ADD_USER, {"input": {"name": name, "role": "user"}})
+        made = await client.execute(ADD_KEY, {"input": {"user": name, "name": "phone", "scope": "submit"}})
+    key = made["create_api_key"]["secret"]
+    async with signed_in(browser, demo, key=key, viewport={"width": 390, "height": 800}) as tab:
+        page = await tab.open("/admin?tab=access")
+        await expect(page.get_by_text("You are signed in as")).to_be_visible()
+        assert await page.evaluate("document.documentElement.scrollWidth") == 390

@@ -55,3 +55,13 @@ async def test_plots_are_redrawn_when_the_theme_changes(browser: Browser, demo: 
         await page.wait_for_function(DRAWN_IN, arg="light")
         await page.emulate_media(color_scheme="dark")
         await page.wait_for_function(DRAWN_IN, arg="dark")
+
+
+async def test_the_dark_theme_is_printed_dark_on_light(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, color_scheme="light") as tab:
+        page = await tab.open("/sessions")
+        await page.get_by_role("button", name="Account of").click()
+        await page.get_by_role("radio", name="Dark").click()
+        text = await page.evaluate("getComputedStyle(document.body).color")
+        await page.emulate_media(media="print")
+        await page.wait_for_function("(text) => getComputedStyle(document.body).color !== text", arg=text)

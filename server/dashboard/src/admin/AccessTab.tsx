@@ -17,7 +17,7 @@ export function AccessTab() {
     <div className="stack">
       <Faults of={live} />
       {me ? (
-        <p>
+        <p className="signed-in-as">
           You are signed in as <b>{me.name}</b>, {me.role}
           {me.key_id === null ? ", with the server's own token" : ""}
           {me.scope ? `, by the scope of the key in use: ${me.scope}` : ""}.
