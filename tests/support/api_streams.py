@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aliquot.execution.agent.streams import SocketStream
+from aliquot.execution.agent.streams import SocketStream, connected_port
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
@@ -59,5 +59,5 @@ class FakeStreams:
         echo = EchoStream() if target.files is None else FixedStream(*self.results or ())
         self.opened.append((agent_id, kernel_id, target, echo))
         if self.listener is not None and target.port is not None:
-            return SocketStream(*await asyncio.open_connection("127.0.0.1", self.listener))
+            return await connected_port("127.0.0.1", self.listener)
         return echo

@@ -4,9 +4,7 @@ The bytes of a terminal are frames, see `execution/agent/spawner/terminals.py`: 
 endian), content.
 """
 
-import asyncio
 import re
-import socket
 import struct
 from collections.abc import Iterator
 from typing import Final
@@ -117,10 +115,3 @@ def _terminal_fault(asked: TerminalRequest) -> str | None:
     if asked.offset is not None and asked.offset < 0:
         return "offset: it is negative"
     return None if 0 <= asked.grace_s <= GRACE_S else f"grace_s: give 0 to {GRACE_S:g}"
-
-
-def reset(writer: asyncio.StreamWriter) -> None:
-    """Close a TCP connection with RST, so that its other side does not take what it has received for all."""
-    if not writer.is_closing():
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        writer.transport.abort()

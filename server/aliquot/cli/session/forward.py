@@ -1,6 +1,8 @@
 """`aliquot session forward`: makes a TCP port of a running session a port of this machine's loopback interface."""
 
 import asyncio
+import socket
+import struct
 import sys
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -18,7 +20,7 @@ from aliquot.cli.connection.server import (
 )
 from aliquot.cli.session.names import find_id
 from aliquot.cli.session.options import SessionId
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, reset
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 
 if TYPE_CHECKING:
     from aliquot.client.config import Place
@@ -108,11 +110,18 @@ async def _carry(
             await stream.close()
     except (ClientFailure, AliquotError) as error:
         print(f"aliquot: {failure_text(error)}", file=sys.stderr, flush=True)
-        reset(writer)
+        _reset(writer)
     except OSError:
         pass  # the local program broke its connection; the session's is broken too, as its end was not sent
     finally:
         writer.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close with RST, so that the local program does not take what it has received for all."""
+    if not writer.is_closing():
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
 
 
 async def _join(stream: "SessionStream", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,6 +7,8 @@ the host.
 import asyncio
 import json
 import os
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +20,7 @@ from aliquot.execution.agent.kernel_state import KernelStatus, observe
 from aliquot.execution.agent.kernels import KernelHandle
 from aliquot.execution.agent.shim_client import ask_for_terminals
 from aliquot.execution.agent.spawner.descendants import tree_pids
-from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame, reset
+from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, StreamTarget, TerminalRequest, frame
 from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
 
 SOCKET: Final = "terminals.sock"
@@ -26,8 +28,6 @@ SOCKET: Final = "terminals.sock"
 START_S_MAX: Final = 10.0
 ASK_AGAIN_S: Final = 1.0
 TRY_AGAIN_S: Final = 0.01
-CLOSE_S: Final = 10.0
-"""What was written before a stream is closed is dropped if the other side does not read it in this time."""
 _LISTENS: Final = "0A"
 """State TCP_LISTEN in /proc/net/tcp."""
 _LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: "::1", f"{'0' * 24}01000000": "::1"}
@@ -35,18 +35,21 @@ _LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: 
 
 
 class SocketStream:
-    """A stream over a socket of this host."""
+    """A stream over a connected socket of this host, without a transport: one that cannot write any more stops reading,
+    too, and an app may answer before it breaks the connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_port: bool = False) -> None:
+    def __init__(self, connected: socket.socket, *, is_port: bool = False) -> None:
         """
         Args:
+            connected: does not block; the stream closes it.
             is_port: whether it is a TCP port, where a broken connection is an error and not an end.
         """
-        self._reader = reader
-        self._writer = writer
+        self._socket = connected
         self._is_port = is_port
         self._is_ended = False
         """Whether a side said that nothing more follows."""
+        self._failure: OSError | None = None
+        """Why nothing more can be written. The system reports a reset only once: to a read, or to a write."""
 
     async def read(self) -> bytes:
         """The next piece; empty at the end.
@@ -55,7 +58,9 @@ class SocketStream:
             Unavailable: the session broke the connection to its port.
         """
         try:
-            data = await self._reader.read(FRAME_BYTES_MAX)
+            data = await asyncio.get_running_loop().sock_recv(self._socket, FRAME_BYTES_MAX)
+            if not data and self._failure is not None:
+                raise self._failure
         except OSError as error:
             if self._is_port:
                 raise Unavailable(f"the session broke the connection: {error.strerror}") from None
@@ -65,26 +70,41 @@ class SocketStream:
 
     async def write(self, data: bytes) -> None:
         """Send a piece; waits while the other side does not read. Data for a closed socket is dropped."""
-        with suppress(OSError):
-            self._writer.write(data)
-            await self._writer.drain()
+        try:
+            await asyncio.get_running_loop().sock_sendall(self._socket, data)
+        except OSError as error:
+            self._failure = self._failure or error
 
     async def end(self) -> None:
         """Nothing more will be sent."""
         self._is_ended = True
-        if self._writer.is_closing():
-            return
         with suppress(OSError):
-            self._writer.write_eof()
+            self._socket.shutdown(socket.SHUT_WR)
 
     async def close(self) -> None:
-        """Close both directions. A port is reset if neither side has ended."""
+        """Close both directions. A port is reset if neither side has ended, so that it does not take what it has
+        received for all."""
         if self._is_port and not self._is_ended:
-            reset(self._writer)
-            return
-        self._writer.close()
-        if self._writer.transport.get_write_buffer_size():
-            asyncio.get_running_loop().call_later(CLOSE_S, self._writer.transport.abort)
+            with suppress(OSError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+
+async def connected_port(address: str, port: int) -> SocketStream:
+    """A stream to a TCP port of this host.
+
+    Raises:
+        OSError: it cannot be connected.
+    """
+    connected = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(connected, (address, port))
+    except BaseException:
+        connected.close()
+        raise
+    return SocketStream(connected, is_port=True)
 
 
 async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: str) -> SocketStream:
@@ -103,7 +123,7 @@ async def open_stream(kernel: KernelHandle, target: StreamTarget, *, boot_id: st
         text = f"no process of the session listens on port {target.port} of 127.0.0.1 or ::1"
         raise NotFound(text, kind="port", id=str(target.port))
     try:
-        return SocketStream(*await asyncio.open_connection(address, target.port), is_port=True)
+        return await connected_port(address, target.port)
     except OSError as error:
         raise Unavailable(f"port {target.port} cannot be connected: {error}") from None
 
@@ -157,9 +177,7 @@ async def _open_terminal(kernel: KernelHandle, claim: dict[str, int], asked: Ter
     try:
         while loop.time() < give_up:
             with suppress(OSError):
-                # By the descriptor: the path of a Unix socket has at most 107 bytes.
-                stream = SocketStream(*await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}"))
-                return await _introduced(stream, asked)
+                return await _introduced(_connected_terminal(folder), asked)
             if loop.time() >= ask_at:
                 if not ask_for_terminals(claim):
                     raise _not_running(kernel)
@@ -171,6 +189,18 @@ async def _open_terminal(kernel: KernelHandle, claim: dict[str, int], asked: Ter
         f"no terminal of kernel {kernel.kernel_id} opened within {START_S_MAX:g} s; sessions that were started by an "
         "earlier version have none"
     )
+
+
+def _connected_terminal(folder: int) -> SocketStream:
+    connected = socket.socket(socket.AF_UNIX)
+    try:
+        connected.setblocking(False)
+        # By the descriptor: the path of a Unix socket has at most 107 bytes.
+        connected.connect(f"/proc/self/fd/{folder}/{SOCKET}")
+    except OSError:
+        connected.close()
+        raise
+    return SocketStream(connected)
 
 
 def _not_running(kernel: KernelHandle) -> NotFound:
