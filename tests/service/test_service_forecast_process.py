@@ -131,3 +131,18 @@ async def test_a_process_that_is_stopped_is_given_up_and_killed(monkeypatch: pyt
             await channel.send([LearningBatch(learned=many, is_history=True)])
     with pytest.raises(ProcessLookupError):
         os.kill(channel.pid, 0)
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["the server's event loop"])
+async def test_a_process_that_is_killed_while_it_is_sent_messages_has_ended(anyio_backend: object) -> None:
+    few: Any = (b"unread",)
+    async with forecast_process() as channel:
+        assert isinstance(await channel.receive(), ProcessReady)
+        os.kill(channel.pid, signal.SIGSTOP)
+        await channel.send([LearningBatch(learned=few, is_history=True)])
+        os.kill(channel.pid, signal.SIGKILL)
+        with pytest.raises(ProcessEnded):
+            await channel.receive()
+        assert channel.has_ended
+        with pytest.raises(ProcessEnded):
+            await channel.send([LearningBatch(learned=few, is_history=True)])

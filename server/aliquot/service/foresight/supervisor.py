@@ -37,8 +37,8 @@ class Channel:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended, and everything it sent was received."""
-        return self._reader.at_eof()
+        """Whether the process has ended, and everything it sent was received or is lost."""
+        return self._reader.at_eof() or self._reader.exception() is not None
 
     async def send(self, messages: Iterable[ToProcess]) -> None:
         """Send messages in order. They are made and encoded one at a time in a thread: snapshots are large.
@@ -49,6 +49,8 @@ class Channel:
         async with self._sending:
             coming = iter(messages)
             while (frame := await asyncio.to_thread(_next_frame, coming)) is not None:
+                if self._writer.is_closing():
+                    raise ProcessEnded("it has ended")
                 self._writer.write(frame)
                 try:
                     async with asyncio.timeout(SEND_S_MAX):
