@@ -43,6 +43,8 @@ async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[byte
     ("answer", "status", "length", "body"),
     [
         (b"304 Not Modified\r\ncontent-length: 10", 304, None, b""),
+        (b"204 No Content\r\ncontent-length: 4\r\n\r\nmore", 204, None, b""),
+        (b"200 OK\r\nx-name: a\x01b\r\ncontent-length: 0", 200, "0", b""),
         (b"200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n4\r\nabcd\r\n0", 200, None, b"abcd"),
         (b"200 OK\r\ncontent-length: 0", 200, "0", b""),
         (b"600 Other\r\ncontent-length: 0", 502, "44", b"The app gave no valid answer: the status 600"),

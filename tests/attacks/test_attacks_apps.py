@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from aliquot.api.apps.headers import HEADER_BYTES_MAX, is_host_only
+from aliquot.api.apps.headers import HEADER_BYTES_MAX, is_host_only, to_browser
 from aliquot.api.apps.proxy import MESSAGE_BYTES_MAX
 from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot_schema.ids import KernelId
@@ -278,3 +278,9 @@ async def test_anonymous_app_requests_are_redirected_to_the_server_for_sign_in()
 )
 def test_cookies_for_other_hosts_and_of_the_server_are_dropped(value: bytes, is_kept: bool) -> None:
     assert is_host_only(value) == is_kept
+    assert to_browser([(b"Set-Cookie", value)])[:-1] == [(b"set-cookie", value)] * is_kept
+
+
+@pytest.mark.parametrize("value", [b"a=1;\x01Domain=x.example", b"\x1faliquot_app=1"])
+def test_control_characters_do_not_hide_what_a_cookie_is(value: bytes) -> None:
+    assert [name for name, _ in to_browser([(b"Set-Cookie", value)])] == [b"content-security-policy"]

@@ -1,5 +1,6 @@
 """Headers between browsers and apps: what is removed in each direction, and why a request is refused."""
 
+import re
 from collections.abc import Iterable, Sequence
 from http.cookies import SimpleCookie
 from typing import Final
@@ -31,6 +32,8 @@ _HOP: Final = frozenset(
 _NOT_TO_APP: Final = _HOP | {b"authorization", b"cookie", b"forwarded", b"content-length"}
 _NOT_TO_BROWSER: Final = _HOP | {b"alt-svc", b"clear-site-data", b"strict-transport-security", b"set-cookie2"}
 """The last ones apply to other origins of the browser as well."""
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""Not allowed in the value of a header; a space takes their place (RFC 9110, 5.5)."""
 
 
 class AppRefused(Exception):
@@ -83,18 +86,16 @@ def to_app(scope: Scope, host: str, scheme: str, *, token: str, jar: str = "") -
 
 def to_browser(headers: Iterable[Header], jar: str = "", *, status: int = 200) -> list[Header]:
     """The headers of the app's answer, without cookies for other hosts or of the server. A length that is not that of
-    the content is removed: that of a 304 is of the page that is not sent, and a Transfer-Encoding overrides it (RFC
+    the content is removed: that of a 204 or 304 is of nothing that is sent, and a Transfer-Encoding overrides it (RFC
     9110, 8.6; RFC 9112, 6.3)."""
-    listed = list(headers)
+    listed = [(name.lower(), _CONTROL.sub(b" ", value)) for name, value in headers]
     named = _named(listed)
-    if status == 304 or any(name.lower() == b"transfer-encoding" for name, _ in listed):
+    if status in (204, 304) or any(name == b"transfer-encoding" for name, _ in listed):
         named.add(b"content-length")
     found = [
-        (name.lower(), jar.encode() + value.lstrip() if lower == b"set-cookie" else value)
+        (name, jar.encode() + value.lstrip() if name == b"set-cookie" else value)
         for name, value in listed
-        if (lower := name.lower()) not in _NOT_TO_BROWSER
-        and lower not in named
-        and (lower != b"set-cookie" or is_host_only(value))
+        if name not in _NOT_TO_BROWSER and name not in named and (name != b"set-cookie" or is_host_only(value))
     ]
     # Added to a policy of the app: both apply.
     return [*found, (b"content-security-policy", b"frame-ancestors 'self'")]
