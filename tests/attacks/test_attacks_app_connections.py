@@ -9,6 +9,7 @@ from typing import cast
 
 import httpx
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from aliquot.api.apps import proxy
@@ -161,6 +162,20 @@ def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     monkeypatch.setattr(proxy, "ANSWER_S", 0.5)
     with sockets.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
+
+
+async def test_an_app_gets_the_code_and_the_reason_of_a_close() -> None:
+    closed: asyncio.Future[tuple[int | None, str | None]] = asyncio.get_running_loop().create_future()
+
+    async def follow(connection: ServerConnection) -> None:
+        await connection.wait_closed()
+        closed.set_result((connection.close_code, connection.close_reason))
+
+    async with app_server() as server, serve(follow, "127.0.0.1", 0) as app, asyncio.timeout(60):
+        server.streams.listener = next(iter(app.sockets)).getsockname()[1]
+        browser = await socket(server, {"cookie": await cookie(server)})
+        await browser.close(4001, "saved")
+        assert await closed == (4001, "saved")
 
 
 async def test_an_upload_to_an_app_that_does_not_read_ends(deaf: int) -> None:

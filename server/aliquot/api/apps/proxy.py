@@ -257,13 +257,12 @@ class SocketExchange:
                     return
                 async with asyncio.timeout(ANSWER_S):
                     await app.send(data)
+            code = message.get("code", 1005)
+            await _close(app, 1000 if code in _OWN_CLOSE else code, message.get("reason", ""))
 
     async def _down(self, app: ClientConnection) -> None:
         async for data in app:
-            if isinstance(data, str):
-                await self._browser.send_text(data)
-            else:
-                await self._browser.send_bytes(data)
+            await (self._browser.send_text(data) if isinstance(data, str) else self._browser.send_bytes(data))
 
 
 @asynccontextmanager
@@ -304,11 +303,11 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
         await _PortStream(stream, pace).aclose()
 
 
-async def _close(app: ClientConnection, code: int = 1000) -> None:
+async def _close(app: ClientConnection, code: int = 1000, reason: str = "") -> None:
     """Close a WebSocket to an app, which need not read that."""
     try:
         async with asyncio.timeout(2 * CLOSE_S):
-            await app.close(code)
+            await app.close(code, reason)
     except TimeoutError:
         app.transport.abort()
 
