@@ -1,5 +1,6 @@
 """Downloads of results: partial files next to their targets."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -75,6 +76,30 @@ async def test_an_interrupted_download_resumes_after_a_download_with_a_similar_n
 async def test_names_of_any_length_and_letters_are_downloaded(tmp_path: Path, name: str) -> None:
     assert await Files().download("ses_1", name, tmp_path / name) == len(CONTENT)
     assert contents(tmp_path) == {name: CONTENT}
+
+
+async def test_one_of_two_downloads_to_the_same_file_goes_on(tmp_path: Path) -> None:
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield CONTENT[:HALF]
+            began.set()
+            await other.wait()
+            yield CONTENT[HALF:]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        headers = {"etag": f'"{len(CONTENT):x}-1"'}
+        return httpx.Response(200, headers=headers, stream=Slow())
+
+    began, other = asyncio.Event(), asyncio.Event()
+    slow = Files()
+    slow._http = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://server")
+    download = asyncio.create_task(slow.download("ses_1", "a", tmp_path / "a"))
+    await began.wait()
+    assert await Files().download("ses_1", "a", tmp_path / "a") == len(CONTENT)
+    other.set()
+    with pytest.raises(BlockingIOError, match="another download of it is in progress"):
+        await download
+    assert contents(tmp_path) == {"a": CONTENT}
 
 
 class Busy(ResultCalls, WorkspaceCalls):

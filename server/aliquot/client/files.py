@@ -1,6 +1,7 @@
 """Results of sessions: lists the files below RESULT_DIR and downloads them, over HTTP with ranges."""
 
 import asyncio
+import errno
 import hashlib
 import os
 from abc import abstractmethod
@@ -133,11 +134,8 @@ class _Part:
         found = sorted(target.parent.glob(f"{self._prefix}*{_PART}"))
         self._path = found[0] if found else None
         self._tag = found[0].name.removeprefix(self._prefix).removesuffix(_PART) if found else ""
-
-    @property
-    def size(self) -> int:
+        self.size = found[0].stat().st_size if found else 0
         """Bytes that are there."""
-        return 0 if self._path is None else self._path.stat().st_size
 
     def headers(self) -> dict[str, str]:
         """To continue after the bytes that are there, if the file is still the same."""
@@ -153,13 +151,23 @@ class _Part:
         tag = answer.headers.get("etag", "").strip('"')
         self._tag = tag if tag.replace("-", "").isalnum() else ""
         self._path = self._target.with_name(f"{self._prefix}{self._tag}{_PART}")
-        self._path.touch()
+        self._path.write_bytes(b"")
+        self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Add content."""
+        """Add content.
+
+        Raises:
+            OSError: it cannot be written, or another download of the same target writes it.
+        """
         assert self._path is not None
-        with open(self._path, "ab") as file:
-            file.write(data)
+        try:
+            with open(self._path, "r+b") as file:
+                if file.seek(0, os.SEEK_END) != self.size:
+                    raise FileNotFoundError
+                self.size += file.write(data)
+        except FileNotFoundError:
+            raise BlockingIOError(errno.EAGAIN, "another download of it is in progress") from None
 
     def finish(self, listed: ResultFile | None) -> int:
         """Check it and give it its name."""
