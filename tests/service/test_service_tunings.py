@@ -191,16 +191,22 @@ async def test_a_policy_on_trial_is_taken_back_when_waits_stay_above_the_band() 
 async def test_a_trial_that_cannot_be_examined_does_not_end_the_leadership(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    looked = asyncio.Event()
+
+    async def sleep(_: float) -> None:
+        if caplog.text.count("could not be examined") > 1:
+            looked.set()
+        await asyncio.sleep(0)
+
     async with stage([agent("a", devices=4)]) as on:
         await on_trial(on)
-        monkeypatch.setattr(on.clock, "sleep", lambda _: asyncio.sleep(0))
+        monkeypatch.setattr(on.clock, "sleep", sleep)
         trial = PolicyTrial(state=cast("Any", None), journal=on.journal, clock=on.clock)
-        watching = asyncio.create_task(trial.run())
-        while not watching.done() and caplog.text.count("could not be examined") < 2:
-            await asyncio.sleep(0)
-        assert not watching.done()
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        tasks = asyncio.create_task(trial.run()), asyncio.create_task(looked.wait())
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        assert not tasks[0].done()
+        tasks[0].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_a_tuning_that_was_taken_back_says_why() -> None:

@@ -155,3 +155,21 @@ def _has_open(pid: int, path: str) -> bool:
         return path in [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
     except OSError:
         return False
+
+
+async def test_an_agent_does_not_start_in_a_copy_of_its_folder_while_jobs_run(
+    harness: AgentHarness, agent_home: Path
+) -> None:
+    asked = shell("sleep 600")
+    await harness.core.launch([asked])
+    await harness.wait_for_report(asked.kernel_id, KernelPhase.STARTED)
+    shutil.copytree(harness.config.folder, agent_home.parent / "copy")
+    config = agent_config(agent_home.parent / "copy")
+    with pytest.raises(Unavailable, match=f"is a copy, and kernel {asked.kernel_id} still runs with the original"):
+        await AgentHarness(config).open()
+    assert marked_processes(asked.kernel_id)
+    await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
+    assert (await harness.wait_for_end(asked.kernel_id)).evidence is EndEvidence.EXIT_FILE
+    copy = AgentHarness(config)
+    await copy.open()
+    await copy.close()

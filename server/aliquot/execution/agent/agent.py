@@ -22,7 +22,7 @@ from aliquot.execution.agent.node_notices import NodeNotices
 from aliquot.execution.agent.preparation import Preparation
 from aliquot.execution.agent.results.sending import Results, ResultStream
 from aliquot.execution.agent.retention import EndedKernels, OldResults
-from aliquot.execution.agent.shim_client import forward, set_limit, stop_or_close, stop_with_message
+from aliquot.execution.agent.shim_client import check_original, forward, set_limit, stop_or_close, stop_with_message
 from aliquot.execution.agent.spawner_process import ShimOutcome, SpawnerProcess
 from aliquot.execution.agent.streams import SocketStream, open_stream
 from aliquot.execution.agent.workspaces.cache import WorkspaceStream
@@ -131,13 +131,15 @@ class AgentCore:
         """Lock the folder, load the kernels in it, and start accepting orders.
 
         Raises:
-            Unavailable: another agent uses the folder.
+            Unavailable: another agent uses the folder, or it is a copy of one whose kernels run.
             InvalidRequest, Forbidden: no account is usable for jobs.
             DeviceFileError: a plugin's configuration names a device that does not exist.
         """
         self._is_open = True
         try:
             await self._worker.run(self._folder.open)
+            kernels = await self._worker.run(read_kernels, self._folder)
+            await self._worker.run(check_original, self._folder.path, kernels, boot_id=self.config.node.boot_id)
             await self._worker.run(self._preparation.inspect_host)
             await self._notices.refresh()
             await self._worker.run(self._health.open)
@@ -146,7 +148,7 @@ class AgentCore:
             self._launching.restore_epoch(await self._worker.run(self._folder.read_epoch))
             self._spawner.start()
             await self._worker.run(self._ended.open)
-            for kernel in await self._worker.run(read_kernels, self._folder):
+            for kernel in kernels:
                 self._kernels.add(kernel)
                 self._watch.reconcile(kernel)
             inventory = await self.inventory()

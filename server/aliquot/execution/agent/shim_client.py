@@ -1,13 +1,15 @@
-"""Shim client: stops a kernel or signals it through its shim. Blocks on disk I/O.
+"""Shim client: finds the shims of kernels, and stops or signals a kernel through its shim. Blocks on disk I/O.
 
 Shims are addressed by pidfd, so a signal cannot reach another process that reuses the pid.
 """
 
 import os
+import select
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from aliquot.execution.agent.agent_folder import KernelFolder
 from aliquot.execution.agent.json_files import FORMAT, replace_file
@@ -18,6 +20,40 @@ from aliquot_schema.errors import Unavailable
 
 FORWARD_FROM = 33
 """Same value as in `spawner.shim`: signal 33 + n is forwarded to the job as n."""
+
+ENDING_MS_MAX: Final = 1000
+"""A process that is killed releases its locks before it has ended."""
+
+
+def check_original(path: Path, kernels: Iterable[KernelHandle], *, boot_id: str) -> None:
+    """Check that the folder of an agent is no copy: there the lock of a kernel that runs is free, and the kernel would
+    be taken for one whose shim was killed.
+
+    Raises:
+        Unavailable: it is a copy, and a kernel in it still runs.
+    """
+    for kernel in kernels:
+        try:
+            seen = observe(kernel.folder, boot_id=boot_id, ordered_boot_id=kernel.ordered_boot_id)
+        except (OSError, ValueError):
+            continue
+        if seen.status is KernelStatus.DEAD and seen.claim is not None and _runs(seen.claim):
+            raise Unavailable(
+                f"the folder {path} is a copy, and kernel {kernel.kernel_id} still runs with the original; start the "
+                "agent with the original folder, or with this one when its jobs have ended"
+            )
+
+
+def _runs(claim: dict[str, Any]) -> bool:
+    shim = open_process(claim["pid"], claim["start_time"])
+    if shim is None:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(shim, select.POLLIN)
+        return not poll.poll(ENDING_MS_MAX)
+    finally:
+        os.close(shim)
 
 
 def open_process(pid: int, began: int) -> int | None:
