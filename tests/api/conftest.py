@@ -8,12 +8,13 @@ from api_server import ApiServer, Stage, listening, on_stage
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The event loop of the server."""
+    return "asyncio", {"use_uvloop": True}
 
 
 @pytest.fixture(scope="module")
-async def staged(anyio_backend: str) -> AsyncIterator[tuple[Stage, int]]:
+async def staged(anyio_backend: object) -> AsyncIterator[tuple[Stage, int]]:
     stage = Stage()
     async with listening(stage, lifespan="off") as port:
         yield stage, port

@@ -27,7 +27,7 @@ async def asks(server: ApiServer, secret: str) -> httpx.Response:
     return await server.http.post("/graphql", json={"query": QUERY}, headers=headers)
 
 
-async def test_a_user_over_the_rate_gets_429_and_retry_after(anyio_backend: str) -> None:
+async def test_a_user_over_the_rate_gets_429_and_retry_after(anyio_backend: object) -> None:
     async with api_server(cost_per_minute=COST_MAX) as server:
         bobs, eves = await key_of(server, "bob"), await key_of(server, "eve")
         olgas = await key_of(server, "olga", Role.OPERATOR)
@@ -49,7 +49,7 @@ async def test_a_user_over_the_rate_gets_429_and_retry_after(anyio_backend: str)
             assert told["payload"][0]["extensions"]["code"] == "rate_limited"
 
 
-async def test_keys_of_one_user_share_one_rate(anyio_backend: str) -> None:
+async def test_keys_of_one_user_share_one_rate(anyio_backend: object) -> None:
     async with api_server(cost_per_minute=COST_MAX) as server:
         first, again = await key_of(server, "bob"), NewApiKey(user="bob", name="y", scope=KeyScope.SUBMIT)
         second = (await server.admin.accounts.create_api_key(ADMIN, again)).secret
@@ -59,7 +59,7 @@ async def test_keys_of_one_user_share_one_rate(anyio_backend: str) -> None:
         assert refused.status_code == 429
 
 
-async def test_the_servers_own_token_has_no_rate(anyio_backend: str) -> None:
+async def test_the_servers_own_token_has_no_rate(anyio_backend: object) -> None:
     async with api_server(cost_per_minute=1) as server:
         for _ in range(3):
             await server.data(QUERY)

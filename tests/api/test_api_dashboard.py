@@ -37,7 +37,7 @@ def built(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def site(anyio_backend: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def site(anyio_backend: object, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with _serving(tmp_path, user="ada") as client:
         yield client
 

@@ -22,7 +22,7 @@ def _client(folder: Path) -> httpx.AsyncClient:
 
 
 @pytest.fixture
-async def site(anyio_backend: str, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def site(anyio_backend: object, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (tmp_path / "secret").write_text("not for the world")
     pages = tmp_path / "pages"
     (pages / "using").mkdir(parents=True)
@@ -56,7 +56,7 @@ async def test_files_outside_the_documentation_are_not_served(site: httpx.AsyncC
 
 
 async def test_without_a_documentation_build_the_page_names_the_build_command(
-    anyio_backend: str, tmp_path: Path
+    anyio_backend: object, tmp_path: Path
 ) -> None:
     async with _client(tmp_path / "none") as client:
         answer = await client.get("/docs/")

@@ -34,7 +34,7 @@ EVENTS: Final = (
 
 
 @pytest.fixture(scope="module")
-async def server(anyio_backend: str) -> AsyncIterator[AuthorisationServer]:
+async def server(anyio_backend: object) -> AsyncIterator[AuthorisationServer]:
     async with authorisation_server() as found:
         yield found
 

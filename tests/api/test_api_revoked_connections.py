@@ -23,7 +23,7 @@ def test_a_connection_with_an_unknown_key_is_ended_immediately() -> None:
 
 
 @pytest.mark.anyio
-async def test_connections_end_with_their_key(anyio_backend: str) -> None:
+async def test_connections_end_with_their_key(anyio_backend: object) -> None:
     now, people = 1000.0, Identities()
     people.put_user(User(id=UserId("bob"), role=Role.USER))
     key = ApiKey(

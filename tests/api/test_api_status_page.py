@@ -128,7 +128,7 @@ async def test_readiness_shows_codes_to_all_and_details_only_with_a_key(server: 
     )
 
 
-async def test_the_lifespan_of_the_application_is_entered_and_left(anyio_backend: str) -> None:
+async def test_the_lifespan_of_the_application_is_entered_and_left(anyio_backend: object) -> None:
     steps: list[str] = []
 
     @asynccontextmanager

@@ -24,6 +24,12 @@ from app_origins import REVOKE, app_server, at, cookie, host, raw, running_sessi
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The event loop of the server."""
+    return "asyncio", {"use_uvloop": True}
+
+
 @asynccontextmanager
 async def answering(server: ApiServer, answer: bytes) -> AsyncIterator[list[bytes]]:
     """All apps send this answer to each request, and close. Yields the request heads."""
@@ -204,6 +210,15 @@ async def test_a_websocket_to_an_app_that_does_not_read_ends() -> None:
                 await until_blocked(browser.send, 20)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1012
+
+
+async def test_an_upload_that_its_app_refuses_gets_the_answer_of_the_app(caplog: pytest.LogCaptureFixture) -> None:
+    async with app_server() as server:
+        headers = {"cookie": await cookie(server)}
+        async with answering(server, b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nbig"):
+            answer = await at(server, "/", method="PUT", content=b"x" * 20_000_000, headers=headers)
+        assert (answer.status_code, answer.text) == (413, "big")
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def test_an_answer_that_its_app_breaks_off_is_broken_off(caplog: pytest.LogCaptureFixture) -> None:

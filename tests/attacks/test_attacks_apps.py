@@ -18,6 +18,13 @@ from app_origins import OPEN, REVOKE, app_server, at, cookie, host, raw, running
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    """The event loop of the server."""
+    return "asyncio", {"use_uvloop": True}
+
+
 PAGE = {"accept": "text/html"}
 
 
