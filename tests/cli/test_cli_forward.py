@@ -9,7 +9,6 @@ from aliquot.cli.session import forward
 from aliquot.client.config import Place
 from aliquot.client.errors import ServerUnreachable
 from aliquot.client.streams import SessionStream
-from aliquot_schema.cluster.streams import reset
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +52,7 @@ async def received(stream: Stream, monkeypatch: pytest.MonkeyPatch, *, break_off
     async with asyncio.timeout(30), await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
         reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
         if break_off:
-            reset(writer)
+            forward._reset(writer)
             await stream.closed.wait()
             return b""
         try:
