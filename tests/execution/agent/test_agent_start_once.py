@@ -107,6 +107,8 @@ async def test_a_concurrent_start_and_stop_end_with_at_most_one_start(harness: A
 @pytest.mark.parametrize("step", ["forked", "locked"])
 async def test_a_stop_prevents_the_start_by_a_shim_without_a_claim(harness: AgentHarness, step: str) -> None:
     asked = shell(COUNTED)
+    # A slow machine might take longer than `start_patience_s`, after which a second shim is started.
+    harness.core._watch._start_again = lambda kernel: None
     paused = await pause(harness, asked, step)
     await harness.core.stop(asked.kernel_id, epoch=1, grace_ms=0)
     report = await harness.wait_for_end(asked.kernel_id)
