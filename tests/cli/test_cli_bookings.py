@@ -18,6 +18,9 @@ from aliquot.cli import lease, main
 from aliquot.cli.cluster.bookings import _present, local_zone, moment_of
 from aliquot.cli.secret import _value
 from aliquot.cli.session.list import moment_of as listed_moment
+from aliquot.cli.session.show import _facts
+from aliquot.client.generated.sessions import Session
+from cli_tables import filled
 from rest_server import RestServer
 
 NOW = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
@@ -55,6 +58,10 @@ def test_the_time_zone_may_be_given_as_a_zone_file(value: str, tmp_path: Path, m
     zone.touch()
     monkeypatch.setenv("TZ", value.format(zone=zone))
     assert local_zone() == "Europe/Berlin"
+
+
+def test_a_session_shows_its_booking() -> None:
+    assert dict(_facts(filled(Session, booking="bkg_1")))["booking"] == "bkg_1"
 
 
 def test_a_booking_name_refers_to_the_callers_own_booking_first() -> None:

@@ -89,6 +89,7 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("ended", moment(session.ended_at)),
         ("attempt", str(session.attempt) if session.attempt > 1 else None),
         ("checkpoint", _saved(session)),
+        ("booking", session.booking),
         ("image", session.image),
         ("pull", _pull_text(session)),
         ("preflight", preflight_text(session)),

@@ -23,6 +23,7 @@ export function Request({ session }: { readonly session: Session }) {
     ["labels", pairs(session.labels)],
     ["pool", session.pool],
     ["project", session.project],
+    ["booking", session.booking],
     ["time limit", session.time_limit === null ? null : duration(session.time_limit * 1000)],
     ["estimate", session.estimated_duration === null ? null : duration(session.estimated_duration * 1000)],
     ["retries", session.max_retries ? `${session.retry_count} of ${session.max_retries} used` : null],
