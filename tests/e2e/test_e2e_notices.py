@@ -72,7 +72,7 @@ async def test_an_owner_is_notified_of_a_failure_with_the_last_output(tmp_path: 
         assert hook.url not in server.log_tail()
         assert to == ["ann@example.org"]
         assert failed in letter["Subject"]
-        assert "exit code 7" in text_of(letter)
+        assert "exited with code 7" in text_of(letter)
         assert "    what went wrong" in text_of(letter)
         assert taken.is_signed(KEY)
         (notice,) = taken.document["notices"]

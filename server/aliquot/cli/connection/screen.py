@@ -1,6 +1,5 @@
 """Screen: draws text again and again on a terminal's alternate screen, and restores the terminal at the end."""
 
-import logging
 import signal
 import sys
 import time
@@ -116,6 +115,8 @@ def _put(lines: Sequence[str]) -> None:
 def _alternate_screen() -> Iterator[None]:
     """The alternate screen without a cursor; what was there before is shown again also when the process is ended. What
     the client logs, like a wait for a rate limit, would be written across it, and is left out."""
+    import logging  # a table that is printed once does not load it
+
     client_log = logging.getLogger("aliquot.client")
     client_log.disabled = True
     with exit_on_hangup():
