@@ -123,7 +123,7 @@ def check_project_name(name: str, *, field: str) -> None:
         InvalidRequest.
     """
     if not _PROJECT.fullmatch(name):
-        text = f"{field}: give 1 to 64 letters, digits and . _ + -, beginning with a letter or digit"
+        text = f"{field}: give 1 to 64 letters (a to z), digits and . _ + -, beginning with a letter or digit"
         raise InvalidRequest(text, field=field)
 
 

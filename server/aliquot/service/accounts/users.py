@@ -31,7 +31,7 @@ def user_name(text: str) -> UserId:
     """Check a user name. Colons are reserved for `system:` actors, slashes separate names in ids."""
     if not _USER.fullmatch(text):
         raise InvalidRequest(
-            "name: give 1 to 64 letters, digits and . _ @ + -, beginning with a letter or digit", field="name"
+            "name: give 1 to 64 letters (a to z), digits and . _ @ + -, beginning with a letter or digit", field="name"
         )
     return UserId(text)
 
