@@ -102,6 +102,27 @@ async def test_one_of_two_downloads_to_the_same_file_goes_on(tmp_path: Path) -> 
     assert contents(tmp_path) == {"a": CONTENT}
 
 
+async def test_a_download_that_another_one_has_emptied_is_not_complete(tmp_path: Path) -> None:
+    class Emptied(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield CONTENT
+            _empty(tmp_path)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"etag": f'"{len(CONTENT):x}-1"'}, stream=Emptied())
+
+    files = Files()
+    files._http = httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://server")
+    with pytest.raises(BlockingIOError, match="another download of it is in progress"):
+        await files.download("ses_1", "a", tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.write_bytes(b"")
+
+
 class Busy(ResultCalls, WorkspaceCalls):
     """Calls to a server that carries out as many of the user already, for some requests."""
 

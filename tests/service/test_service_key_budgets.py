@@ -14,7 +14,7 @@ from aliquot_schema.errors import Forbidden, QuotaExceeded
 from aliquot_schema.events import Event
 from aliquot_schema.identity.accounts import ApiKey, KeyScope
 from aliquot_schema.ids import KeyId
-from aliquot_schema.requests import Caller, NewBooking, NewSession, SessionAmendment
+from aliquot_schema.requests import BookingFile, Caller, NewBooking, NewSession, SessionAmendment
 from aliquot_schema.resources.leases import Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
@@ -130,6 +130,16 @@ async def test_a_key_with_a_budget_of_gpu_hours_or_that_must_preview_cannot_book
         with pytest.raises(Forbidden, match=said):
             await on.bookings.reserve(BOT, asked)
         assert not on.state.bookings.open
+
+
+async def test_a_key_that_must_preview_may_look_at_a_file_of_bookings_but_not_import_it() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        await with_key(on, dry_run_first=True)
+        text = b"name,start,end,gpus\nlab,2030-01-01 09:00,2030-01-01 12:00,1\n"
+        seen = await on.booking_imports.run(BOT, BookingFile(file_name="a.csv", content=text, dry_run=True))
+        assert len(seen.rows) == 1
+        with pytest.raises(Forbidden, match="a booking has no preview"):
+            await on.booking_imports.run(BOT, BookingFile(file_name="a.csv", content=text, dry_run=False))
 
 
 async def test_a_key_that_must_preview_gets_no_external_allocation() -> None:

@@ -87,9 +87,21 @@ async def test_a_mail_server_with_an_untrusted_certificate_is_refused(folder: Pa
     stranger = Authority(folder, name="another")
     how = {"starttls": tls} if security == "starttls" else {"tls": tls}
     async with mail_server(**how) as server:
-        with pytest.raises(NotDelivered, match="its certificate is not trusted or is of another host; ca-file"):
+        with pytest.raises(NotDelivered, match="its certificate is not trusted; ca-file"):
             await email(server.port, security=security, ca_file=stranger.file).deliver(LETTER)
         assert server.mails == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(10, "has expired or is not valid yet"), (62, "is of another host"), (20, "is not trusted; ca-file")],
+)
+def test_a_refused_certificate_says_why(code: int, said: str) -> None:
+    error = ssl.SSLCertVerificationError("https://hooks.example.org/secret")
+    error.verify_code = code
+    words = connection_failure(error)
+    assert said in words
+    assert "secret" not in words
 
 
 async def test_a_server_without_starttls_gets_nothing() -> None:
@@ -119,7 +131,7 @@ async def test_mail_for_an_owner_goes_to_the_address_in_the_preferences() -> Non
 async def test_an_unreachable_mail_server_is_reported() -> None:
     async with mail_server() as server:
         port = server.port
-    with pytest.raises(NotDelivered, match="connection failed: refused; is it running"):
+    with pytest.raises(NotDelivered, match="connection failed: refused; check that the receiver is running"):
         await email(port).deliver(LETTER)
 
 
@@ -127,7 +139,7 @@ async def test_an_unreachable_mail_server_is_reported() -> None:
 async def test_an_unreachable_webhook_is_reported_with_the_reason() -> None:
     async with http_receiver() as hook:
         url = hook.url
-    with pytest.raises(NotDelivered, match="connection failed: refused; is it running"):
+    with pytest.raises(NotDelivered, match="connection failed: refused; check that the receiver is running"):
         await Webhook(WebhookTable(name="x", kind="webhook", url=url), now_us=lambda: NOW_US).deliver(LETTER)
 
 

@@ -164,15 +164,25 @@ class _Part:
         try:
             with open(self._path, "r+b") as file:
                 if file.seek(0, os.SEEK_END) != self.size:
-                    raise FileNotFoundError
+                    raise _taken()
                 self.size += file.write(data)
         except FileNotFoundError:
-            raise BlockingIOError(errno.EAGAIN, "another download of it is in progress") from None
+            raise _taken() from None
 
     def finish(self, listed: ResultFile | None) -> int:
-        """Check it and give it its name."""
+        """Check it and give it its name.
+
+        Raises:
+            OSError: as for `write`.
+            FileChanged: it is not the file that was asked for.
+        """
         assert self._path is not None
-        size = self.size
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            raise _taken() from None
+        if size != self.size:
+            raise _taken()
         size_now = int(self._tag.partition("-")[0] or "0", 16)
         is_listed = listed is None or (
             size == listed.size and (listed.sha256 is None or _sha256(self._path) == listed.sha256)
@@ -182,6 +192,10 @@ class _Part:
             raise FileChanged(f"{self._target.name} changed while it was downloaded; download it again")
         os.replace(self._path, self._target)
         return size
+
+
+def _taken() -> BlockingIOError:
+    return BlockingIOError(errno.EAGAIN, "another download of it is in progress, or has just ended; run it again")
 
 
 def safe_target(folder: Path, path: str) -> Path:

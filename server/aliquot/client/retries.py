@@ -67,7 +67,7 @@ class RetryPolicy:
 
 
 class RateLimitWait:
-    """Waits of one request that a rate limit refuses, and of which nothing was done: as long as the server says, at
+    """Waits for one request that a rate limit refused before it had any effect: each as long as the server says, at
     most `RATE_LIMIT_S_MAX` in all."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:

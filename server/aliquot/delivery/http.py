@@ -70,14 +70,18 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _cause(error: BaseException) -> str | None:
     match error:
+        case ssl.SSLCertVerificationError(verify_code=9 | 10):
+            return "its certificate has expired or is not valid yet"
+        case ssl.SSLCertVerificationError(verify_code=62 | 64):
+            return "its certificate is of another host"
         case ssl.SSLCertVerificationError():
-            return "its certificate is not trusted or is of another host; ca-file names the authority to trust"
+            return "its certificate is not trusted; ca-file names the authority to trust"
         case ssl.SSLError():
             return f"TLS: {error.reason}"
         case socket.gaierror():
             return "the name of the host cannot be resolved"
         case ConnectionRefusedError():
-            return "refused; is it running, and is the port right?"
+            return "refused; check that the receiver is running, and the port"
         case TimeoutError():
             return "no answer in time"
     return None

@@ -53,7 +53,8 @@ class BookingImports:
             Forbidden: viewers book nothing.
         """
         check_may_submit(caller)
-        refuse_booking(self._state, caller)
+        if not asked.dry_run:
+            refuse_booking(self._state, caller)
         rows = await asyncio.to_thread(rows_of, asked.content, file_name=asked.file_name, time_zone=asked.time_zone)
         known = list(self._state.bookings.open)
         planned = _named_apart([self._planned(caller, row, asked, known) for row in rows], self._state.bookings.open)

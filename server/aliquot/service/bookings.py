@@ -113,7 +113,6 @@ class Bookings:
             BookingRefused: others have them then; the booking stays as it is.
             NotFound, Forbidden, StateConflict, InvalidRequest, Unavailable: see `reserve`.
         """
-        refuse_booking(self._state, caller)
         to_us = _micros(ends_at, field="ends_at")
 
         def change(draft: UnitOfWork) -> Booking:
@@ -125,6 +124,7 @@ class Bookings:
             _check_window(booking.starts_us, to_us)
             if to_us <= booking.ends_us:
                 return draft.put(replace(booking, ends_us=to_us, extends_to_us=None), "shortened")
+            refuse_booking(self._state, caller)
             return draft.put(replace(booking, extends_to_us=to_us, refusal=None), "extension_requested")
 
         made = await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))

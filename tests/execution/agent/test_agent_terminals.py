@@ -1,9 +1,12 @@
 """Terminals of one kernel: acknowledged input, and cleanup of abandoned terminals."""
 
 import json
+import resource
 import time
 
-from kernel_terminals import WAIT_S_MAX, Open, TerminalViewer, kernel_terminals
+import psutil
+
+from kernel_terminals import PROGRAM, WAIT_S_MAX, Open, TerminalViewer, kernel_terminals
 
 TERMINALS_MAX = 16
 """Same value as in `spawner.terminals`."""
@@ -71,6 +74,22 @@ def test_a_terminal_whose_recording_cannot_begin_is_refused_and_the_others_go_on
         assert json.loads(ben.until(b"f"))["message"] == "the terminal cannot be opened: File too large"
         ada.send(b"i", b"seven b")
         assert ada.until(b"o") == b"seven b"
+
+
+def test_a_terminal_that_finds_no_free_descriptors_keeps_none() -> None:
+    with kernel_terminals() as terminals:
+        opened(terminals, "one", command=["cat"])
+        (program,) = (one for one in psutil.Process().children() if str(PROGRAM) in one.cmdline())
+        open_files = program.num_fds()
+        resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (open_files + 6, open_files + 6))
+        for _ in range(3):
+            ben = terminals("two", command=["true"])
+            assert json.loads(ben.until(b"f"))["message"] == "the terminal cannot be opened: Too many open files"
+            ben.close()
+        give_up = time.monotonic() + WAIT_S_MAX
+        while program.num_fds() > open_files:
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
 
 
 def test_only_viewers_that_left_are_forgotten() -> None:

@@ -1,6 +1,7 @@
 """Several servers: which one an agent dials next, and how a follower redirects it."""
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from agent_harness import PATIENCE_S, AgentHarness, agent_config, wait_until
 from aliquot.execution.remote.client import DOWN_ATTEMPTS, DOWN_S_MAX, AgentSender, Backoff, RemoteAgent, ServerList
 from aliquot.execution.remote.codec import Channel
 from aliquot.execution.remote.connection_file import connections
-from aliquot.execution.remote.dialing import Unreachable, introduce, server_address
+from aliquot.execution.remote.dialing import Unreachable, connection_fault, introduce, server_address
 from aliquot.execution.remote.executor import RemoteExecutor, RemoteGateway
 from aliquot.execution.remote.session import AgentSession, NotLeading, Refused
 from aliquot_schema.cluster.agent_protocol import Welcome
@@ -173,3 +174,10 @@ async def test_while_no_server_listens_an_agent_waits_two_seconds_at_most_and_la
         stop.set()
         await running
     assert max(waits[:DOWN_ATTEMPTS]) <= DOWN_S_MAX < waits[DOWN_ATTEMPTS]
+
+
+@pytest.mark.parametrize(("second", "is_refused"), [(errno.ECONNREFUSED, True), (errno.EHOSTUNREACH, False)])
+def test_a_server_of_which_no_address_listens_is_said_to_refuse(second: int, is_refused: bool) -> None:
+    failed = ", ".join(f"[Errno {number}] Connect call failed ('::1', 1, 0, 0)" for number in (111, second))
+    words = connection_fault(OSError(f"Multiple exceptions: {failed}"), server_address("http://localhost:1"))
+    assert words.startswith("connection refused") == is_refused

@@ -53,8 +53,8 @@ def _print(gpus: "Sequence[ObservedGpu]", week: "ObservedWeek | None", *, asked:
         rows.add_row(*cells(one.hostname, one.name, one.model, _use(one), _who(one)))
     show_table(rows)
     if week is None:
-        which = "this week are recorded yet" if asked is None else f"week {asked} are recorded"
-        print(f"no hours of {which}; `aliquot serve --observe` records them")
+        which = "this week are recorded yet" if asked is None else f"week {asked} were recorded"
+        print(f"no hours of {which}; `aliquot serve --observe` records them from its start on")
         return
     taken = f"{week.used_hours:.1f} of {week.gpu_hours:.1f} GPU-hours taken"
     print(f"\nweek {week.week}: {taken}, {week.idle_hours:.1f} unused")

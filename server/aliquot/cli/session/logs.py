@@ -94,7 +94,7 @@ def _print(
 
     offsets = dict.fromkeys(_ranks(session, wanted.ranks), 0)
     number = wanted.attempt or session.attempt
-    if number == 0 and not follow:
+    if number == 0:
         return
     printer = RankPrinter(names_ranks=len(offsets) > 1, raw=wanted.raw, prefix=prefix)
     if wanted.tail is not None:
@@ -103,7 +103,7 @@ def _print(
             printer.print_text(of_rank, text)
     else:
         read = partial(client.outputs, retries_unavailable=True) if follow else client.output_so_far
-        for chunk in read(session.id, offsets=offsets, attempt=max(1, number)):
+        for chunk in read(session.id, offsets=offsets, attempt=number):
             print_json(chunk) if as_json else printer.print(chunk)
     printer.end()
 

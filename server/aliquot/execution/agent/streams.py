@@ -35,8 +35,8 @@ _LOOPBACK: Final = {"0100007F": "127.0.0.1", "00000000": "127.0.0.1", "0" * 32: 
 
 
 class SocketStream:
-    """A stream over a connected socket of this host, without a transport: one that cannot write any more stops reading,
-    too, and an app may answer before it breaks the connection."""
+    """A stream over a connected socket of this host. It uses no asyncio transport: that stops reading after a failed
+    write, and would lose an answer that was sent before the app closed the connection."""
 
     def __init__(self, connected: socket.socket, *, is_port: bool = False) -> None:
         """

@@ -143,8 +143,8 @@ WAIT_S_MIN: Final = 0.2
 WAIT_S_MAX: Final = 10.0
 DOWN_S_MAX: Final = 2.0
 DOWN_ATTEMPTS: Final = 30
-"""So often an agent dials again within `DOWN_S_MAX` while no server listens, as during a restart. Connections that are
-refused cost little. The server itself spreads those that it accepts; see `api.agent_socket`."""
+"""While connections are refused, as during a restart, the first attempts are at most `DOWN_S_MAX` apart. A refused
+connection costs little. The server itself spreads those that it accepts; see `api.agent_socket`."""
 GOOD_BYE_S_MAX: Final = 2.0
 ELECTION_S: Final = 0.4
 """Longest wait if a follower answered: a server leads or is being elected."""

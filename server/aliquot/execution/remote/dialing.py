@@ -123,11 +123,19 @@ def connection_fault(error: Exception, address: ServerAddress) -> str:
             return f"the host name does not resolve ({error.strerror})"
         case TimeoutError():
             return "no answer; check the address and firewalls"
-        case ConnectionRefusedError() | OSError(errno=errno.ECONNREFUSED):
+        case OSError() if _is_refused(error):
             return "connection refused; check the port, and that the server is running"
         case InvalidMessage() | ConnectionResetError() if not address.has_tls:
             return "the server closed the connection; if it uses TLS, use https://"
     return str(error) or type(error).__name__
+
+
+def _is_refused(error: Exception) -> bool:
+    """Whether no server listens. asyncio makes one text of the errors of all addresses of a host."""
+    text = str(error)
+    is_joined = isinstance(error, OSError) and text.startswith("Multiple exceptions: ")
+    is_each = text.count("[Errno ") == text.count(f"[Errno {errno.ECONNREFUSED}]")
+    return isinstance(error, ConnectionRefusedError) or (is_joined and is_each)
 
 
 OPEN_S_MAX: Final = 10.0
@@ -247,7 +255,7 @@ async def dialled(address: ServerAddress, *, agent_id: AgentId, key: str) -> Asy
         raise _refused(error) from None
     except (OSError, InvalidHandshake, TimeoutError) as error:
         words = f"{address.host}:{address.port}: {connection_fault(error, address)}"
-        raise Unreachable(words, is_down=isinstance(error, ConnectionRefusedError)) from None
+        raise Unreachable(words, is_down=_is_refused(error)) from None
     try:
         yield Channel(SocketWire(socket))
     finally:

@@ -152,8 +152,8 @@ def _described(session: Session) -> tuple[NoticeKind, Severity, str]:
         return NoticeKind.SESSION_PREEMPTED, Severity.INFO, f"{name} is being preempted{_cause(session)}"
     if session.failure is None:
         return NoticeKind.SESSION_COMPLETED, Severity.INFO, f"{name} has completed{_ran(session)}"
-    is_told = session.failure.code == "exit_code"
-    ended = f" (exit code {session.exit_code})" if session.exit_code and not is_told else ""
+    names_code = session.failure.code == "exit_code"
+    ended = f" (exit code {session.exit_code})" if session.exit_code and not names_code else ""
     words = f"{name} has failed{_ran(session)}: {session.failure.message}{ended}"
     tries = session.spec.max_retries
     if tries and session.retries >= tries:

@@ -44,8 +44,8 @@ def keep(draft: UnitOfWork, session: Session, *, now_us: int) -> bool:
 
 
 def still_due(draft: UnitOfWork, evictions: Sequence[Eviction]) -> Sequence[Eviction]:
-    """The evictions without those of idle sessions that leave for the same session as one that is not due any more: it
-    would not start without that one's GPUs."""
+    """Leave out the idle evictions for a waiting session if one of them is no longer due: the others would not free
+    enough GPUs."""
     gone = {one.by_session for one in evictions if one.cause is PreemptionCause.IDLE and _due_case(draft, one) is None}
     return [one for one in evictions if one.cause is not PreemptionCause.IDLE or one.by_session not in gone]
 

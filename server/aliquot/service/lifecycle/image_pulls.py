@@ -28,7 +28,7 @@ PULL_FINAL: Final = frozenset({IMAGE_NOT_FOUND, IMAGE_UNAUTHORIZED, IMAGE_FAILED
 PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE, IMAGE_NO_SPACE})
 """Codes of pulls that may succeed later, or on another agent."""
 _STEPS: Final = 10
-"""Events of one pull after that with its size and before its end, at most; more if layers are found late."""
+"""Progress events of one pull at most, besides those of its size and its end; more if layers are found late."""
 
 
 def note_pull(draft: UnitOfWork, session: Session, kernel: Kernel, pull: PullProgress, *, now_us: int) -> Session:

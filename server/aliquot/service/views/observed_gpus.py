@@ -73,7 +73,7 @@ def would_lose(state: State) -> tuple[str, ...]:
 
 
 def observed_week(state: State, week: str | None, *, now: datetime) -> ObservedWeekView | None:
-    """The figures of a week, null for the present one; None = nothing was recorded."""
+    """The figures of a week; `week=None` is the present one. None if nothing was recorded."""
     week, present = week or week_of(now), week_of(now)
     found = recorded_week(state, week)
     if found is None:

@@ -84,8 +84,8 @@ def unavailable(error: BaseException) -> StoreUnavailable:
 
 
 SILENT_S_MAX: Final = 8
-"""A network that confirms nothing for so long breaks a connection, so that changes under way fail then. By that
-time a leader leads no longer."""
+"""TCP breaks a connection on which nothing was confirmed for so long, and changes under way fail. The leadership has
+ended by then."""
 _LINK: Final = {
     socket.TCP_USER_TIMEOUT: SILENT_S_MAX * 1000,
     socket.TCP_KEEPIDLE: SILENT_S_MAX // 2,

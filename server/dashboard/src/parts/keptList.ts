@@ -18,7 +18,7 @@ export class KeptList<T> extends Observable<readonly T[]> {
     super([]);
     this.set(this.stored() ?? []);
     globalThis.addEventListener?.("storage", (event) => {
-      if (event.key === key || event.key === null) this.set(this.stored() ?? []);
+      if (!this.isUnstored && (event.key === key || event.key === null)) this.set(this.stored() ?? []);
     });
   }
 

@@ -89,7 +89,10 @@ export function Heading({ session, refresh }: Props) {
             </Link>
           ) : null}
           {isMine && !session.hidden.includes("command") ? (
-            <CodeButtons request={requestOf(formOf(session))} forms={AS_FILE} />
+            <CodeButtons
+              request={requestOf(formOf(session, new Set(session.booking === null ? [] : [session.booking])))}
+              forms={AS_FILE}
+            />
           ) : null}
         </span>
       </div>

@@ -203,10 +203,20 @@ const NO_FORM = "Nothing is filled in: the address has no complete form. Ask you
 async function loadAgain(id: string): Promise<{ form: Form; text: string } | null> {
   const { session } = await loadSession(id);
   if (session === null) return null;
-  const open = session.booking === null ? [] : (await ask(OpenBookingsDocument, {})).reservations;
-  const form = formOf(session, new Set(open.map((one) => one.id)));
+  const { booking } = session;
+  const form = formOf(session, new Set(booking === null ? [] : await openBookings(booking)));
   const isOver = session.booking !== null && form.booking === "";
   return { form, text: againWords(leftOutOf(session), isOver) };
+}
+
+/** Ids of the open bookings; the one that is asked for counts as open if they cannot be read. */
+async function openBookings(asked: string): Promise<readonly string[]> {
+  try {
+    return (await ask(OpenBookingsDocument, {})).reservations.map((one) => one.id);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return [asked];
+  }
 }
 
 /** The API does not return some parts of a request, so it is unknown whether it had any. */

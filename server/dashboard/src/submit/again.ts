@@ -13,7 +13,7 @@ const CHECK_LIMIT_S = 60;
 /**
  * A form with the request of a session.
  *
- * @param bookings ids of the open bookings: none can be submitted into another one.
+ * @param bookings ids of the open bookings; that of the session is kept only if it is among them.
  */
 export function formOf(session: Session, bookings: ReadonlySet<string> = new Set()): Form {
   const slots = new Map(session.slots.map(({ slot, amount }) => [slot, amount]));

@@ -124,7 +124,7 @@ class Pull:
 
     def _note_drafts(self, pid: int) -> None:
         """The agent removes them if this shim is killed, and its program with it."""
-        self._drafts += [one for one in drafts_of([pid, *tree_pids(pid)]) if one not in self._drafts]
+        self._drafts = list(dict.fromkeys([*self._drafts, *drafts_of([pid, *tree_pids(pid)])]))
 
     def _failure(self, status: int) -> str | None:
         if os.WIFSIGNALED(status):

@@ -130,29 +130,39 @@ class Terminal:
 
     def start(self, order: Order, main: int, argv: list[bytes], environment: dict[bytes, bytes]) -> None:
         """Fork the process."""
-        if self.is_tty:
-            master, slave = os.openpty()
-            inner, outer = [slave, slave, slave], [master]
-            self._input, self.outputs = master, {master: b"o"}
-        else:
-            (read, feed), (out, write), (errors, complain) = os.pipe(), os.pipe(), os.pipe()
-            inner, outer = [read, write, complain], [feed, out, errors]
-            self._input, self.outputs = feed, {out: b"o", errors: b"s"}
+        files: list[int] = []
         try:
+            for make in (os.openpty,) if self.is_tty else (os.pipe, os.pipe, os.pipe):
+                files += make()
+            if self.is_tty:
+                master, slave = files
+                inner, outer = [slave, slave, slave], [master]
+                self._input, self.outputs = master, {master: b"o"}
+            else:
+                read, feed, out, write, errors, complain = files
+                inner, outer = [read, write, complain], [feed, out, errors]
+                self._input, self.outputs = feed, {out: b"o", errors: b"s"}
             self._pid = os.fork()
+            if self._pid == 0:
+                _become(order, main, argv, environment, inner, is_tty=self.is_tty)
+            self.process = os.pidfd_open(self._pid)
         except OSError:
-            for file in {*inner, *outer}:
-                os.close(file)
-            if self.record is not None:
-                self.record.close()
+            self._undo(files)
             raise
-        if self._pid == 0:
-            _become(order, main, argv, environment, inner, is_tty=self.is_tty)
         for file in set(inner):
             os.close(file)
         for file in outer:
             os.set_blocking(file, False)
-        self.process = os.pidfd_open(self._pid)
+
+    def _undo(self, files: list[int]) -> None:
+        """Leave nothing of a start that failed."""
+        if self._pid > 0:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        for file in files:
+            os.close(file)
+        if self.record is not None:
+            self.record.discard()
 
     def attach(self, viewer: Viewer, offset: int | None) -> None:
         """Send what the viewer misses, and everything from now on."""
@@ -323,16 +333,15 @@ class Recording:
     def __init__(self, name: str, size: tuple[int, int]) -> None:
         os.makedirs("recordings", mode=0o700, exist_ok=True)
         began = time.time()
-        path = f"recordings/{int(began * 1000)}-{name}.cast"
-        self._file = open(path, "xb", buffering=0)  # noqa: SIM115 # open as long as the terminal
+        self._path = f"recordings/{int(began * 1000)}-{name}.cast"
+        self._file = open(self._path, "xb", buffering=0)  # noqa: SIM115 # open as long as the terminal
         self._began = began
         self._left = RECORD_BYTES_MAX
         head = {"version": 2, "width": size[1], "height": size[0], "timestamp": int(began)}
         try:
             self._file.write(json.dumps(head).encode() + b"\n")
         except OSError:
-            self._file.close()
-            os.unlink(path)
+            self.discard()
             raise
 
     def write(self, kind: str, text: str) -> None:
@@ -342,6 +351,11 @@ class Recording:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def discard(self) -> None:
+        """Remove the file."""
+        self._file.close()
+        os.unlink(self._path)
 
     def _write(self, line: object) -> None:
         data = json.dumps(line).encode() + b"\n"
