@@ -71,6 +71,8 @@ async def test_a_notebook_is_started_from_a_preset_after_a_preview_of_its_resour
 ) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/submit")
+        # Where there is a JupyterLab, its page would take the place of the session's.
+        await page.route("**/sessions/*/apps/*", lambda route: route.fulfill(status=204))
         await page.get_by_role("button", name="Start from").click()
         await page.get_by_role("button", name="TensorBoard").click()
         await expect(page.get_by_label("Web services")).to_have_value("board")
