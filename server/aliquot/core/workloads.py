@@ -132,7 +132,7 @@ class Wrapper(NamedTuple):
     """A program that runs the command in its arguments."""
 
     values: Mapping[str, int] = {}
-    """How many of the next words belong to an option."""
+    """Option -> how many of the next words belong to it."""
     positional: int = 0
     """Words before the command."""
     subcommand: str = ""

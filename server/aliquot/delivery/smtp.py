@@ -82,7 +82,7 @@ class Mail:
 
 
 def _failure(error: Exception) -> str:
-    """Why a connection failed; the client tells extensions that the server lacks by its text alone."""
+    """Why a connection failed. A missing extension of the server is named only in the text of the library's error."""
     if type(error) is aiosmtplib.SMTPException and "STARTTLS" in str(error):
         return 'the mail server offers no STARTTLS; set security to "tls" or "none"'
     if type(error) is aiosmtplib.SMTPException and "AUTH" in str(error):

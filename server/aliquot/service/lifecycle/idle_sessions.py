@@ -59,7 +59,7 @@ def _due_case(draft: UnitOfWork, eviction: Eviction) -> tuple[str, IdleCase] | N
 
 
 def act(draft: UnitOfWork, session: Session, eviction: Eviction, *, now_us: int) -> None:
-    """Record for whom an idle session leaves, which is due."""
+    """Record for whom an idle session leaves. It is due."""
     found = _due_case(draft, eviction)
     assert found is not None
     name, case = found

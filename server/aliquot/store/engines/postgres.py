@@ -95,7 +95,7 @@ _LINK: Final = {
 
 
 def _watch_link(connection: Any, _record: object) -> None:
-    """Let the system find that a new connection of the pool is cut; the driver waits for the answer only."""
+    """Let TCP detect when a connection of the pool is cut; the driver alone would wait for the answer."""
     link = connection.driver_connection._transport.get_extra_info("socket")
     if link.family != socket.AF_UNIX:
         link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
