@@ -1,5 +1,7 @@
 """The simulation can fail: each planted bug is found within 300 seeds."""
 
+from itertools import chain
+
 import pytest
 
 from simulation_bugs import BUGS
@@ -7,6 +9,8 @@ from simulation_run import BrokenRun, simulate
 from simulation_shrinking import course, shrunk
 
 SEEDS = 300
+TRIED_FIRST = {"epoch_unchecked": 52}
+"""Seeds known to find a bug that few seeds find. If the code has changed so that they do not, the others are tried."""
 SHRUNK_SEED = 9
 
 
@@ -14,7 +18,7 @@ SHRUNK_SEED = 9
 @pytest.mark.parametrize("name", BUGS)
 def test_an_injected_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BUGS[name](monkeypatch)
-    assert _first_found() is not None, f"{SEEDS} seeds say nothing of {BUGS[name].__doc__}"
+    assert _first_found(TRIED_FIRST.get(name, 1)) is not None, f"{SEEDS} seeds say nothing of {BUGS[name].__doc__}"
 
 
 def test_a_broken_run_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +34,8 @@ def test_a_broken_run_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(again.value) == str(least)
 
 
-def _first_found() -> int | None:
-    for seed in range(1, SEEDS + 1):
+def _first_found(first: int) -> int | None:
+    for seed in chain(range(first, SEEDS + 1), range(1, first)):
         try:
             simulate(seed)
         except BrokenRun as error:

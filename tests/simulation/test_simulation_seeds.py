@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 SUPPORT = ROOT / "tests" / "support"
 PRINT = "from simulation_run import simulate; print([simulate(seed).digest for seed in (3, 14)])"
 BLOCK = 20
-SEEDS = 300 if IS_LONG else 60
+SEEDS = 300 if IS_LONG else 40
 """`scripts/test --long` runs them all."""
 FRESH_S = 240 if IS_LONG else 12
 
