@@ -15,11 +15,17 @@ from hypothesis import HealthCheck, settings
 
 import machine_lacks
 import warm_starts
+from core_effort import SHORT, USUAL
 from long_tests import IS_LONG
 from machine_lacks import STRICT, MachineLacks
 
 # A slow machine must not fail a test.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=USUAL if IS_LONG else SHORT,
+)
 settings.load_profile("unhurried")
 
 if not IS_LONG:

@@ -1,13 +1,13 @@
-"""Number of examples per property: a count for the default profile, scaled under others."""
+"""Number of examples per property: a count for `scripts/test --long`, scaled under other profiles."""
 
 from typing import Final
 
 from hypothesis import Phase, settings
 
-from long_tests import IS_LONG
-
 USUAL: Final = 100
-"""Examples under the default profile."""
+"""Examples under the profile of `scripts/test --long`."""
+SHORT: Final = 50
+"""Examples under that of `scripts/test`."""
 MUTATION_PROFILE: Final = "mutation"
 """Few deterministic examples, stopping at the first failure: for mutation tests."""
 
@@ -31,12 +31,10 @@ def register_profiles() -> None:
 
 
 def examples(count: int) -> settings:
-    """Settings for `count` examples, scaled to the profile, half of them without `scripts/test --long`; at least three.
+    """Settings for `count` examples, scaled to the profile; at least three.
 
     Call it where a test is defined: it uses the profile loaded at that time.
     """
     asked = settings.default
     share = asked.max_examples if asked is not None else USUAL
-    if not IS_LONG:
-        share //= 2
     return settings(deadline=None, max_examples=max(count * share // USUAL, 3))

@@ -11,7 +11,7 @@ from aliquot.core.model.policy import Policy
 from aliquot.core.placement.strategies import STRATEGIES
 from aliquot.core.scheduler.ordering import ORDERS
 from aliquot_schema.policies import Backfill, Preemption, PreemptScope
-from core_effort import USUAL
+from core_effort import SHORT
 from long_tests import IS_LONG
 
 RULES: Final = Preemption(preempt=PreemptScope.ANY, run_ms_min=5_000, preemptions_max=2, grace_ms=3_000)
@@ -23,7 +23,7 @@ ORDER_NAMES: Final = tuple(sorted(set(ORDERS) - {"gang"}))
 
 def policies(*, backfills: Iterable[Backfill] = BACKFILLS) -> list[Policy]:
     """Every policy; with one placement under the mutation profile, as strategies are not mutated."""
-    is_full = settings.default is None or settings.default.max_examples >= USUAL
+    is_full = settings.default is None or settings.default.max_examples >= SHORT
     placements = sorted(STRATEGIES) if is_full else ["least_waste"]
     return [
         Policy(order=order, backfill=backfill, placement=placement, preemption=RULES)
@@ -40,7 +40,7 @@ def each(found: Iterable[Policy]) -> pytest.MarkDecorator:
 
 def paired(found: list[Policy]) -> list[Policy]:
     """Half of them, covering every pair of order, backfill and placement; all in long runs."""
-    is_usual = settings.default is None or settings.default.max_examples == USUAL
+    is_usual = settings.default is None or settings.default.max_examples == SHORT
     if IS_LONG or not is_usual:
         return found
     placements = sorted(STRATEGIES)

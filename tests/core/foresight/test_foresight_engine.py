@@ -31,7 +31,7 @@ from aliquot_schema.sessions import Dependency, DependencyCondition
 from aliquot_schema.states import SessionState
 from foresight_states import HOUR_US, NOW_US, RandomForecastCase, plain_rows, random_case
 
-STATES = 10_000 if os.environ.get("ALIQUOT_TESTS_LONG") else 200
+STATES = 10_000 if os.environ.get("ALIQUOT_TESTS_LONG") else 100
 PART = 50
 
 

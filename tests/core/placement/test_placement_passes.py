@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from aliquot.core.allocation.device_map import DeviceMap
@@ -19,6 +19,7 @@ from aliquot_schema.ids import AgentId, DeviceId, NodeId
 from aliquot_schema.reasons import Reason
 from allocation_devices import GB, cores, gpu, gpus, slice_of
 from core_cluster import NOW_US, after, on, placed, places, row, shuffled, snapshot, waits
+from core_effort import examples
 from core_plan_probe import encoded
 from core_strategies import snapshots
 from placement_clusters import NAMES
@@ -42,7 +43,7 @@ def test_a_share_of_0_2_goes_on_the_second_gpu_and_then_1_2_as_0_6_on_each(name:
 
 
 @every_strategy
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(state=snapshots())
 def test_a_plan_fits_the_cluster_and_answers_every_session(name: str, state: Snapshot) -> None:
     plan = pass_of(name, state)
@@ -59,7 +60,7 @@ def test_a_plan_fits_the_cluster_and_answers_every_session(name: str, state: Sna
 
 
 @every_strategy
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(state=snapshots())
 def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_input(name: str, state: Snapshot) -> None:
     mixed = shuffled(state, random.Random(1))
@@ -67,7 +68,7 @@ def test_a_plan_is_the_same_bytes_whatever_the_order_of_the_input(name: str, sta
 
 
 @every_strategy
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(state=snapshots(share_nodes=False))
 def test_no_session_waits_for_devices_while_a_placement_exists(name: str, state: Snapshot) -> None:
     """With every strategy, the first session waiting for devices fits nowhere."""

@@ -12,6 +12,9 @@ from aliquot.core.simulation.run import simulate
 from aliquot.core.simulation.trace import SECOND_US, Job, gpu_request, numbered
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill, PolicyDocument
+from long_tests import IS_LONG
+
+JOBS = 160 if IS_LONG else 100
 
 
 def _jobs(count: int) -> tuple[Job, ...]:
@@ -53,7 +56,7 @@ def test_a_simulation_with_preemption_falls_back_to_decide() -> None:
 
 
 def _course(agents: tuple[AgentRow, ...], settings: SimulationSettings, *, exact: bool) -> tuple[object, ...]:
-    outcome: Outcome = simulate(_jobs(160), agents, settings, exact=exact)
+    outcome: Outcome = simulate(_jobs(JOBS), agents, settings, exact=exact)
     timeline = outcome.timeline
     assert max(timeline.waiting) > 10
     return outcome.started_us, outcome.ended_us, timeline.at_us, timeline.held_milli, timeline.waiting

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, UserId
 from aliquot_schema.policies import Backfill
 from aliquot_schema.resources.slots import MILLI
+from core_effort import examples
 
 POLICIES = [
     Policy(order=order, backfill=backfill, placement="first_fit") for order in sorted(ORDERS) for backfill in Backfill
@@ -113,7 +114,7 @@ def test_a_trace_is_cut_to_a_window_and_its_load_is_computed() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda one: f"{one.order}-{one.backfill}")
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(jobs=traces(), estimates=st.sampled_from(Estimates))
 def test_every_job_runs_once_and_no_gpu_is_given_twice(
     policy: Policy, jobs: tuple[Job, ...], estimates: Estimates
@@ -127,7 +128,7 @@ def test_every_job_runs_once_and_no_gpu_is_given_twice(
     assert simulate(jobs, pool(4), made_with) == outcome
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(jobs=traces())
 def test_under_easy_with_exact_limits_later_jobs_do_not_delay_the_head(jobs: tuple[Job, ...]) -> None:
     """Under FCFS, no later job delays the head; here the head is the first job that waits."""
@@ -139,7 +140,7 @@ def test_under_easy_with_exact_limits_later_jobs_do_not_delay_the_head(jobs: tup
         assert outcome.started_us[waited[0]] <= alone.started_us[waited[0]]
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(jobs=traces())
 def test_easy_backfill_delays_no_job_before_the_first_wait_under_strict_order(jobs: tuple[Job, ...]) -> None:
     """Up to the first wait under strict order, no job waits under EASY either."""
