@@ -29,6 +29,12 @@ def test_an_unwritable_csv_file_is_refused_before_the_run(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_change_given_as_a_policy_file_names_the_right_option() -> None:
+    refused = CliRunner().invoke(main, ["backtest", "--policy", "order=sjf"], env=NOWHERE)
+    hint = "order=sjf: No such file or directory; NAME=VALUE is for `policy set`, or for `backtest --set`"
+    assert (refused.exit_code, refused.stderr) == (2, f"aliquot: {hint}\n")
+
+
 def test_policy_files_of_the_same_name_are_named_with_their_folders() -> None:
     files = [Path("old/policy.json"), Path("new/policy.json"), Path("sjf.json")]
     assert _names_of(files) == ["old/policy.json", "new/policy.json", "sjf"]

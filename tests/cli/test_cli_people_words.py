@@ -351,10 +351,11 @@ PLAIN = Verdict(
 
 def test_why_explains_a_quota_by_its_limit_held_and_remaining_amounts() -> None:
     refused = msgspec.structs.replace(PLAIN, reason=Reason.QUOTA, quota="project:vision", limit="4", held="3")
-    assert verdict_lines(refused) == ["quota: words", "  quota project:vision: 4 GPUs, 3 held, 1 left"]
+    assert verdict_lines(refused, names={}) == ["quota: words", "  quota project:vision: 4 GPUs, 3 held, 1 left"]
     lent = msgspec.structs.replace(refused, may_borrow=True)
-    assert verdict_lines(lent)[-1] == "  submit with --preemptible to borrow idle GPUs"
-    assert verdict_lines(PLAIN) == ["insufficient: words", "  each kernel needs 2 GPUs; the agent with most has 1 free"]
+    assert verdict_lines(lent, names={})[-1] == "  submit with --preemptible to borrow idle GPUs"
+    missing = "  each kernel needs 2 GPUs; the agent with most has 1 free"
+    assert verdict_lines(PLAIN, names={}) == ["insufficient: words", missing]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ async def test_a_waiting_session_is_explained_with_a_change_that_one_command_app
 
 async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterwards(person: CliUser) -> None:
     def course() -> None:
-        held = person.run("session", "create", "-r", "gpu=2", "-t", "1h", "--", "sleep", "3600").out.strip()
+        hour = ("-t", "1h", "--", "sleep", "3600")
+        held = person.run("session", "create", "-r", "gpu=2", "--name", "finetune", *hour).out.strip()
         first = person.run("session", "create", "-r", "gpu=2", "-t", "2h", "--", "sleep", "3600").out.strip()
         second = person.run("session", "create", "-r", "gpu=2", "-t", "5m", "--", "sleep", "3600").out.strip()
         agent = person.run("agents", "list", "--json").json[0]["id"]
@@ -114,12 +115,13 @@ async def test_the_effect_of_a_change_is_previewed_and_the_usage_is_shown_afterw
         assert "1 session would start sooner:" in told
         assert f"{second[-8:]} of " in told
         assert person.run("policy", "show", "--json").json["order"] != "sjf"
-        assert (
-            f"would be preempted: {held[-8:]} of " in person.run("agents", "drain", agent, "--evict", "--preview").out
-        )
+        drained = person.run("agents", "drain", agent, "--evict", "--preview").out
+        assert f"would be preempted: finetune ({held[-8:]}) of " in drained
         assert person.run("session", "show", held, "--json").json["state"] == "running"
         later = person.run("what-if", "-r", "gpu=2", "-t", "1h").out
         assert "it would wait" in later
+        assert "held by finetune" in later
+        assert "ses_" not in later
         assert "if all sessions run for their planned durations" in later
         assert "ask about something" in person.run("what-if", code=2).err
         stats = person.run("session", "stats", held).out

@@ -269,7 +269,7 @@ def _write_csv(report: "BacktestReport", path: Path) -> None:
             writer.writerow(CSV_COLUMNS)
             writer.writerows(line for row in report.rows for line in _csv_lines(row))
     except OSError as error:
-        usage(f"{path} cannot be written: {error}")
+        usage(f"{path} cannot be written: {error.strerror or error}")
 
 
 def _csv_lines(row: "BacktestRow") -> Iterator[Sequence[object]]:

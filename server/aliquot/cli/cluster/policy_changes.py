@@ -32,7 +32,10 @@ def document_in(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         document = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        hint = "; NAME=VALUE is for `policy set`, or for `backtest --set`" if "=" in str(file) else ""
+        usage(f"{file}: {error.strerror or error}{hint}")
+    except ValueError as error:
         usage(f"{file}: {error}")
     if not isinstance(document, dict):
         usage(f"{file} does not contain a policy")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aliquot.cli.connection.output import amount_text, count_text, duration, moment, print_json, printable, request_text
 from aliquot.cli.connection.server import AsJson, AtServer, InCluster, TokenFile, connected
 from aliquot.cli.connection.tables import with_names
-from aliquot.cli.session.list import tasks_by_state, waiting_names
+from aliquot.cli.session.list import session_names, tasks_by_state, waiting_names
 from aliquot.cli.session.names import look_up
 from aliquot.cli.session.options import SessionId
 from aliquot.cli.session.stats import agents_of, device_names, right_size_lines
@@ -199,25 +199,24 @@ def outcome_text(session: "Session") -> str:
     return f"{session.id}: failed{how}{ran}{why}"
 
 
-def verdict_lines(verdict: "Verdict", *, names: "Mapping[str, str] | None" = None) -> list[str]:
+def verdict_lines(verdict: "Verdict", *, names: Mapping[str, str], lists_blockers: bool = True) -> list[str]:
     """The reason a session waits and the figures behind it, line by line.
 
     Args:
-        names: of sessions by id, for the message; the sessions in the way are then listed elsewhere. With None, their
-            ids are listed.
+        names: of the sessions in the way, by id.
+        lists_blockers: False leaves out the line with all sessions in the way.
     """
-    message = verdict.message if names is None else with_names(verdict.message, names)
-    lines = [f"{verdict.reason}: {printable(message)}"]
+    lines = [f"{verdict.reason}: {printable(with_names(verdict.message, names))}"]
     if verdict.quota is not None:
         lines += _quota_lines(verdict)
     elif verdict.slot is not None and verdict.available is not None:
         lines.append(_shortage_line(verdict))
     if verdict.fits_kernels is not None:
         lines.append(f"  {verdict.fits_kernels} of its kernels would fit now")
-    behind = verdict.blocked_by if names is None else ()
-    for name, ids in (("behind", behind), ("agents", verdict.agents), ("devices", verdict.devices)):
-        if ids:
-            lines.append(f"  {name}: {', '.join(map(printable, ids))}")
+    behind = [with_names(id, names) for id in verdict.blocked_by] if lists_blockers else []
+    for title, found in (("behind", behind), ("agents", verdict.agents), ("devices", verdict.devices)):
+        if found:
+            lines.append(f"  {title}: {', '.join(map(printable, found))}")
     if verdict.until is not None:
         lines.append(f"  considered again at {moment(verdict.until)}")
     return lines
@@ -301,7 +300,8 @@ def preview_text(client: "BlockingClient", preview: "SessionPreview", wanted: "C
         is_part = preview.starts_now and preview.tasks_starting < tasks
         lines.append(f"  tasks: {tasks}" + (f", of which {preview.tasks_starting} would start now" if is_part else ""))
     if preview.waits is not None:
-        lines += [f"  {line}" for line in verdict_lines(preview.waits)]
+        waits_for = session_names(client, preview.waits.blocked_by)
+        lines += [f"  {line}" for line in verdict_lines(preview.waits, names=waits_for)]
     if preview.expected_start is not None:
         lines.append(f"latest start {moment(preview.expected_start)}")
     if preview.estimated_start is not None:

@@ -75,7 +75,7 @@ def why(
             return
         print("starts with the next scheduling pass" if is_pending else f"not waiting: {progress_text(session)}")
         return
-    lines = verdict_lines(found.waits, names={} if names is None else names)
+    lines = verdict_lines(found.waits, names=names or {}, lists_blockers=False)
     lines += [f"  {line}" for line in (None if idle is None else idle.message, note) if line is not None]
     if session.preflight is not None and session.preflight.failures:
         lines.append(f"preflight: {printable(preflight_text(session) or '')}")

@@ -73,7 +73,7 @@ def save_plots(outcomes: Mapping[str, Outcome], path: Path) -> None:
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error}", field="plot") from error
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror or error}", field="plot") from error
 
 
 def _draw_cdf(axes: "Axes", seconds: Floats, *, label: str) -> None:

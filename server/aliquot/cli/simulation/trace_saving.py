@@ -46,7 +46,7 @@ def save_jobs(jobs: Iterable[Job], path: Path) -> None:
                 writer.writeheader()
                 writer.writerows(rows)
     except OSError as error:
-        raise InvalidRequest(f"{path} cannot be written: {error}", field="save") from error
+        raise InvalidRequest(f"{path} cannot be written: {error.strerror or error}", field="save") from error
 
 
 def _row(job: Job) -> dict[str, Cell]:
