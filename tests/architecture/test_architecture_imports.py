@@ -12,7 +12,7 @@ from architecture_sources import ROOT, SERVER, modules, place, tree
 SPAWNER = SERVER / "execution" / "agent" / "spawner"
 HEAVY = ("aiosmtplib", "alembic", "asyncpg", "httpx", "pynvml", "ray", "rich")
 NOT_AT_START = (
-    *("aiosmtplib", "alembic", "asyncpg", "httpx", "ray", "rich"),
+    *("aiosmtplib", "alembic", "asyncpg", "h11", "httpx", "ray", "rich"),
     *("argon2", "cryptography", "fsspec", "httpcore", "jwt", "matplotlib", "requests", "s3fs", "textual", "yaml"),
     *(
         "aliquot.api.apps.proxy",

@@ -228,3 +228,84 @@ async def test_an_answer_that_its_app_breaks_off_is_broken_off(caplog: pytest.Lo
             with pytest.raises(httpx.RemoteProtocolError):
                 await at(server, "/", headers=headers)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+BOTH_LOOPS = pytest.mark.parametrize(
+    "anyio_backend", [("asyncio", {"use_uvloop": True}), ("asyncio", {"use_uvloop": False})], ids=["uvloop", "asyncio"]
+)
+
+
+@asynccontextmanager
+async def serving(
+    server: ApiServer, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+) -> AsyncIterator[None]:
+    """All apps are `serve`, until the browser leaves."""
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener, asyncio.timeout(60):
+        server.streams.listener = listener.sockets[0].getsockname()[1]
+        yield
+
+
+@BOTH_LOOPS
+async def test_an_answer_arrives_while_its_app_does_not_read_the_upload() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nbig")
+        await is_answered.wait()  # it reads no more, and leaves the connection open
+        writer.close()
+
+    async with app_server() as server:
+        headers, is_answered = {"cookie": await cookie(server)}, asyncio.Event()
+        async with serving(server, refuse):
+            answer = await at(server, "/", method="PUT", content=b"x" * 20_000_000, headers=headers)
+            is_answered.set()
+    assert (answer.status_code, answer.text) == (413, "big")
+
+
+@BOTH_LOOPS
+async def test_an_app_answers_while_the_upload_arrives() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        while (line := await reader.readuntil(b"\r\n")) != b"0\r\n":
+            writer.write(line + await reader.readexactly(int(line, 16) + 2))
+            await writer.drain()
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with app_server() as server:
+        own = await cookie(server)
+        async with serving(server, echo):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = f"PUT / HTTP/1.1\r\nhost: {host(server)}\r\ncookie: {own}\r\ntransfer-encoding: chunked\r\n\r\n"
+            writer.write(head.encode() + b"3\r\none\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert await reader.readuntil(b"one\r\n") == b"3\r\none\r\n"
+            writer.write(b"3\r\ntwo\r\n")
+            assert await reader.readuntil(b"two\r\n") == b"3\r\ntwo\r\n"
+            writer.write(b"0\r\n\r\n")
+            assert await reader.readuntil(b"\r\n\r\n") == b"0\r\n\r\n"
+            writer.close()
+
+
+async def test_an_app_that_reads_a_long_upload_need_not_answer_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"one")
+        monkeypatch.setattr(proxy, "ANSWER_S", 600.0)
+        await asyncio.sleep(2.5)
+        has_begun.set()
+        await reader.readuntil(b"two")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nread")
+        writer.close()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"one"
+        await has_begun.wait()
+        yield b"two"
+
+    async with app_server() as server:
+        headers, has_begun = {"cookie": await cookie(server)}, asyncio.Event()
+        monkeypatch.setattr(proxy, "ANSWER_S", 2.0)
+        async with serving(server, receive):
+            answer = await at(server, "/", method="PUT", content=body(), headers=headers)
+    assert (answer.status_code, answer.text) == (200, "read")

@@ -12,6 +12,8 @@ from aliquot.api.apps.tickets import COOKIE
 Header = tuple[bytes, bytes]
 
 HEADER_BYTES_MAX: Final = 64 * 1024
+BODY_BYTES_MAX: Final = 4 << 30
+"""Of a request; uploads to notebooks are large."""
 OWN_COOKIES: Final = b"aliquot_"
 """Beginning of the names of the server's cookies, which apps neither get nor set."""
 _HOP: Final = frozenset(
@@ -82,6 +84,19 @@ def to_app(scope: Scope, host: str, scheme: str, *, token: str, jar: str = "") -
     found.append((b"authorization", b"Bearer " + token.encode()))
     forwarded = ((b"x-forwarded-host", host.encode()), (b"x-forwarded-proto", scheme.encode()))
     return [(b"host", host.encode()), *found, *forwarded]
+
+
+def body_headers(scope: Scope) -> list[Header]:
+    """How the body of a request is framed; empty = there is none."""
+    given = dict(scope["headers"])
+    length = given.get(b"content-length")
+    if length is not None:
+        if not length.isdigit():
+            raise AppRefused(400, "Content-Length is not a number.")
+        if int(length) > BODY_BYTES_MAX:
+            raise AppRefused(413, f"The body has more than {BODY_BYTES_MAX} bytes.")
+        return [(b"content-length", length)]
+    return [(b"transfer-encoding", b"chunked")] if b"transfer-encoding" in given else []
 
 
 def to_browser(headers: Iterable[Header], jar: str = "", *, status: int = 200) -> list[Header]:

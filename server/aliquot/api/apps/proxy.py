@@ -1,27 +1,25 @@
-"""HTTP and WebSockets between a browser and an app, over a stream to its port. httpcore and websockets speak the
+"""HTTP and WebSockets between a browser and an app, over a stream to its port. h11 and websockets speak the
 protocols; bodies pass in pieces, and a side that does not read slows the other one down."""
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
-import httpcore
+import h11
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from aliquot.api.apps.headers import AppRefused, Header, to_app, to_browser
+from aliquot.api.apps.headers import BODY_BYTES_MAX, AppRefused, body_headers, to_app, to_browser
 from aliquot.api.session_streams import TRY_AGAIN, DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import AliquotError
 
-BODY_BYTES_MAX: Final = 4 << 30
-"""Of a request; uploads to notebooks are large."""
 BODY_PIECE_S: Final = 60.0
 """Longest pause within the body of a request."""
 ANSWER_S: Final = 600.0
@@ -30,47 +28,58 @@ MESSAGE_BYTES_MAX: Final = 16 << 20
 """One WebSocket message, in either direction."""
 OPEN_S: Final = 20.0
 CLOSE_S: Final = 2.0
+ANSWER_HEADER_BYTES_MAX: Final = 100 * 1024
 _OWN_CLOSE: Final = frozenset({1005, 1006, 1015})
 """Close codes that are never sent."""
+_NOT_VALID: Final = "The app gave no valid answer"
 
 
-class _PortStream(httpcore.AsyncNetworkStream):
-    """The stream to the app's port, as httpcore wants it."""
+class _AppConnection:
+    """One request and its answer over the stream to the app's port; both pass at the same time."""
 
     def __init__(self, stream: ByteStream, pace: DataRateLimit) -> None:
         self._stream = stream
         self._pace = pace
-        self._kept = b""
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=ANSWER_HEADER_BYTES_MAX)
+        self._waiting: asyncio.Timeout | None = None
+        self._is_sent = False
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if not self._kept:
-            try:
-                async with asyncio.timeout(timeout):
-                    self._kept = await self._stream.read()
-            except TimeoutError:
-                raise httpcore.ReadTimeout("the app does not answer") from None
-            except AliquotError as error:
-                raise httpcore.ReadError(error.message) from None
-            await self._pace.take(len(self._kept))
-        data, self._kept = self._kept[:max_bytes], self._kept[max_bytes:]
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+    async def send(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> None:
+        """Send a part of the request. Raises AliquotError if the app has closed its connection."""
         try:
-            async with asyncio.timeout(timeout):
-                await _write(self._stream, buffer, self._pace)
+            async with asyncio.timeout(ANSWER_S):
+                await _write(self._stream, self._http.send(event) or b"", self._pace)
         except TimeoutError:
-            raise httpcore.WriteTimeout("the app does not read") from None
+            raise AppRefused(502, f"{_NOT_VALID}: the app does not read") from None
+
+    def sent(self) -> None:
+        """Nothing more will be sent: from now on the app has `ANSWER_S`. While it reads, it need not answer."""
+        self._is_sent = True
+        if self._waiting is not None:
+            self._waiting.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
+
+    async def answer(self) -> AsyncIterator[h11.Response | h11.Data]:
+        """The parts of the answer."""
+        while not isinstance(event := self._http.next_event(), h11.EndOfMessage) and event is not h11.PAUSED:
+            if event is h11.NEED_DATA:
+                self._http.receive_data(await self._read())
+            elif isinstance(event, h11.Response | h11.Data):
+                yield event
+
+    async def _read(self) -> bytes:
+        try:
+            async with asyncio.timeout(ANSWER_S if self._is_sent else None) as self._waiting:
+                data = await self._stream.read()
+        except TimeoutError:
+            raise AppRefused(502, f"{_NOT_VALID}: the app does not answer") from None
         except AliquotError as error:
-            raise httpcore.WriteError(error.message) from None
-
-    async def aclose(self) -> None:
-        for work in (self._stream.end, self._stream.close):  # without its end, the app's connection would be reset
-            with suppress(AliquotError):
-                await work()
-
-    def get_extra_info(self, info: str) -> Any:
-        return {"is_readable": False}.get(info)
+            raise AppRefused(502, f"{_NOT_VALID}: {error.message}") from None
+        finally:
+            self._waiting = None
+        if not data and self._http.their_state is h11.SEND_RESPONSE:
+            raise AppRefused(502, f"{_NOT_VALID}: the app closed the connection")
+        await self._pace.take(len(data))
+        return data
 
 
 class HttpExchange:
@@ -86,71 +95,55 @@ class HttpExchange:
         self._target = target
         self._token = token
         self._jar = jar
-        self._is_read = asyncio.Event()
         self.has_begun = False
         """Whether the answer was begun, so that no other can be sent."""
 
     async def run(self, stream: ByteStream, pace: DataRateLimit, cut: asyncio.Event) -> None:
-        """Carry it, until the browser leaves or `cut` is set.
+        """Carry it, until the answer is complete, the browser leaves or `cut` is set.
 
         Raises:
             AppRefused: the app gives no answer.
         """
-        tasks = [asyncio.create_task(work) for work in (self._carry(stream, pace), self._gone(), cut.wait())]
+        app = _AppConnection(stream, pace)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0].done():
-                tasks[0].result()
-            elif cut.is_set():
-                raise AppRefused(401, "Sign in first: the rights of the sign-in have changed.")
+            (await _first_ended(self._up(app), self._down(app), self._refuse_once(cut))).result()
+        except h11.ProtocolError as error:
+            raise AppRefused(502, f"{_NOT_VALID}: {error}") from None
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await _PortStream(stream, pace).aclose()
+            await _end(stream)
 
-    async def _carry(self, stream: ByteStream, pace: DataRateLimit) -> None:
+    async def _refuse_once(self, cut: asyncio.Event) -> None:
+        await cut.wait()
+        raise AppRefused(401, "Sign in first: the rights of the sign-in have changed.")
+
+    async def _up(self, app: _AppConnection) -> None:
+        """Send the request; then until the browser leaves, which is heard after the whole body."""
         headers = to_app(self._scope, self._host, self._scope["scheme"], token=self._token, jar=self._jar)
-        body = self._body_headers()
-        request = httpcore.Request(
-            self._scope["method"],
-            httpcore.URL(scheme=b"http", host=self._host.encode(), port=None, target=self._target),
-            headers=[*headers, *body, (b"connection", b"close")],
-            content=self._body() if body else self._nothing(),
-            extensions={"timeout": {"read": ANSWER_S, "write": ANSWER_S}},
-        )
-        origin = httpcore.Origin(b"http", self._host.encode(), 80)
-        try:
-            async with httpcore.AsyncHTTP11Connection(origin, _PortStream(stream, pace)) as connection:
-                answer = await connection.handle_async_request(request)
-                try:
-                    await self._answer(answer)
-                finally:
-                    await answer.aclose()
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
-            raise AppRefused(502, f"The app gave no valid answer: {error}") from None
+        framing = body_headers(self._scope)
+        headers += [*framing, (b"connection", b"close")]
+        request = h11.Request(method=self._scope["method"], target=self._target, headers=headers)
+        with suppress(AliquotError):  # an app may answer and close before it has read everything
+            await app.send(request)
+            if framing:
+                async for piece in self._body():
+                    await app.send(h11.Data(data=piece))
+            await app.send(h11.EndOfMessage())
+        app.sent()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
 
-    async def _answer(self, answer: httpcore.Response) -> None:
-        if answer.status > 599:
-            raise AppRefused(502, f"The app gave no valid answer: the status {answer.status}")
-        headers = to_browser(answer.headers, self._jar, status=answer.status)
-        self.has_begun = True
-        await self._send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        async for piece in answer.aiter_stream():
-            await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+    async def _down(self, app: _AppConnection) -> None:
+        """Pass the answer on; it may begin, and end, before the request does."""
+        async for event in app.answer():
+            if isinstance(event, h11.Data):
+                await self._send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
+                continue
+            if event.status_code > 599:
+                raise AppRefused(502, f"{_NOT_VALID}: the status {event.status_code}")
+            headers = to_browser(event.headers, self._jar, status=event.status_code)
+            self.has_begun = True
+            await self._send({"type": "http.response.start", "status": event.status_code, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    def _body_headers(self) -> list[Header]:
-        """How the body is framed; empty = there is none."""
-        given = dict(self._scope["headers"])
-        length = given.get(b"content-length")
-        if length is not None:
-            if not length.isdigit():
-                raise AppRefused(400, "Content-Length is not a number.")
-            if int(length) > BODY_BYTES_MAX:
-                raise AppRefused(413, f"The body has more than {BODY_BYTES_MAX} bytes.")
-            return [(b"content-length", length)]
-        return [(b"transfer-encoding", b"chunked")] if b"transfer-encoding" in given else []
 
     async def _body(self) -> AsyncIterator[bytes]:
         size, more = 0, True
@@ -167,17 +160,6 @@ class HttpExchange:
                 raise AppRefused(413, f"The body has more than {BODY_BYTES_MAX} bytes.")
             more = message.get("more_body", False)
             yield message.get("body", b"")
-        self._is_read.set()
-
-    async def _nothing(self) -> AsyncIterator[bytes]:
-        self._is_read.set()
-        yield b""
-
-    async def _gone(self) -> None:
-        """Until the browser leaves; it is heard after the whole body."""
-        await self._is_read.wait()
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 class SocketExchange:
@@ -235,14 +217,8 @@ class SocketExchange:
             raise AppRefused(502, f"The app refused the WebSocket: {error}") from None
 
     async def _carry(self, app: ClientConnection, cut: asyncio.Event) -> tuple[int, str]:
-        tasks = [asyncio.create_task(work) for work in (self._up(app), self._down(app), cut.wait())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        if tasks[2].done() and not tasks[2].cancelled():
+        await _first_ended(self._up(app), self._down(app), cut.wait())
+        if cut.is_set():
             return 4401, "Rights changed"
         received = app.protocol.close_rcvd
         return (TRY_AGAIN, "The app was lost") if received is None else (received.code, received.reason)
@@ -300,7 +276,19 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
         await asyncio.gather(*tasks, return_exceptions=True)
         writer.close()
         near.close()
-        await _PortStream(stream, pace).aclose()
+        await _end(stream)
+
+
+async def _first_ended(*works: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
+    """Run them until one ends, by itself or with an error; the others are canceled. Returns the first that has."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return next(task for task in tasks if task in ended)
 
 
 async def _close(app: ClientConnection, code: int = 1000, reason: str = "") -> None:
@@ -310,6 +298,12 @@ async def _close(app: ClientConnection, code: int = 1000, reason: str = "") -> N
             await app.close(code, reason)
     except TimeoutError:
         app.transport.abort()
+
+
+async def _end(stream: ByteStream) -> None:
+    for work in (stream.end, stream.close):  # without its end, the app's connection would be reset
+        with suppress(AliquotError):
+            await work()
 
 
 async def _write(stream: ByteStream, data: bytes, pace: DataRateLimit) -> None:
