@@ -1,4 +1,4 @@
-"""What only the tasks of a job array have: results, terminals, ports and statistics."""
+"""What job arrays and ranks that did not start do not have: results, terminals, ports and statistics."""
 
 from typing import Any
 
@@ -41,3 +41,18 @@ async def test_what_only_tasks_have_is_refused_for_their_array_with_the_name_of_
             await streams.open(CALLER, array, rank=0, target=StreamTarget(port=8000))
         with pytest.raises(NotFound, match=says):
             await history.session_stats(CALLER, array)
+
+
+async def test_a_rank_without_which_a_gang_began_has_no_files_and_no_terminal_and_the_message_says_why() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        gang = await on.submit(kernels=3, cluster_size_min=1)
+        await on.advance()
+        assert on.live() == [f"{gang}.1.0"]
+        parts: dict[str, Any] = {"state": on.state, "journal": on.journal, "clock": on.clock, "source": NoStreams()}
+        files = SessionFiles(**parts, store=on.store, copies=None)
+        streams = SessionStreams(**parts, records_terminals=False, app_tokens=AppTokens(b"token"))
+        says = f"{gang} began with 1 of its 3 kernels, without rank 2"
+        with pytest.raises(NotFound, match=says):
+            await files.listing(CALLER, gang, rank=2)
+        with pytest.raises(NotFound, match=says):
+            await streams.open(CALLER, gang, rank=2, target=StreamTarget(port=8000))

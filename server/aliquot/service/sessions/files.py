@@ -14,7 +14,7 @@ from aliquot.service.access import check_may_read_output, check_runs
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.agent_files import AgentFiles, OpenedResult
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
-from aliquot.service.sessions.streams import AccessLog, StreamSource
+from aliquot.service.sessions.streams import AccessLog, StreamSource, check_has_begun_with
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot_schema.cluster.results import (
@@ -199,6 +199,7 @@ class SessionFiles:
         started = [kernel for kernel in kernels if kernel.rank == rank and kernel.started_us is not None]
         if started:
             return max(started, key=lambda kernel: kernel.attempt)
+        check_has_begun_with(session, rank, self._state.kernels_in(session))
         raise StateConflict(
             f"{session.id} has no results: none of its attempts has started", id=session.id, state=str(session.state)
         )

@@ -2,6 +2,7 @@
 where the owner shares it; viewers never. Each is in the audit log."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -166,6 +167,7 @@ class SessionStreams:
             raise NotFound(f"{session.id} has no rank {rank}; its ranks are 0 to {last}", kind="rank", id=str(rank))
         found = self._state.kernels.get(kernel_id(session.id, attempt=session.attempt, rank=rank))
         if found is None or found.state is not KernelState.RUNNING:
+            check_has_begun_with(session, rank, self._state.kernels_in(session))
             raise StateConflict(f"{session.id} is not running", id=session.id, state=str(session.state))
         return found
 
@@ -176,3 +178,16 @@ class SessionStreams:
             await self._log.record(caller, "terminal_opened", facts)
         else:
             await self._log.record(caller, "port_opened", facts | {"port": str(target.port)}, once=True)
+
+
+def check_has_begun_with(session: Session, rank: int, kernels: Sequence[Kernel]) -> None:
+    """An elastic session may begin with fewer kernels than it asked for.
+
+    Args:
+        kernels: those of its newest attempt.
+    Raises:
+        NotFound: the attempt began without this rank.
+    """
+    if kernels and all(kernel.rank != rank for kernel in kernels):
+        began = f"{session.id} began with {len(kernels)} of its {session.spec.cluster_size} kernels"
+        raise NotFound(f"{began}, without rank {rank}", kind="rank", id=str(rank))
