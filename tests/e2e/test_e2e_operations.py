@@ -3,13 +3,14 @@
 import asyncio
 import json
 import shutil
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from aliquot.cli.acceptance.checks import kill_mentioning
-from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.processes import OwnServer, ServerFailed
 from e2e_sessions import session, submit, until, until_state
 
 pytestmark = pytest.mark.anyio
@@ -128,3 +129,17 @@ async def test_a_job_without_processes_is_found_and_its_devices_are_released(two
             return (await client.execute(DOCTOR))["doctor"]["differences"] == []
 
         assert await until(well)
+
+
+async def test_a_copied_data_folder_is_refused_with_one_message(two_gpus: OwnServer) -> None:
+    async with two_gpus.client() as client:
+        running = await submit(client, "exec sleep 600", {"cuda.shares": "1"})
+        await until_state(client, running, "running")
+    await two_gpus.stop()
+    original, two_gpus.data_folder = two_gpus.data_folder, two_gpus.folder / "copy"
+    await asyncio.to_thread(subprocess.run, ["cp", "-a", original, two_gpus.data_folder], check=True)
+    with pytest.raises(ServerFailed, match=f"aliquot cannot start: .* is a copy, and kernel {running}") as refused:
+        await two_gpus.start()
+    assert "CRITICAL" not in str(refused.value)
+    two_gpus.data_folder = original
+    await two_gpus.start()

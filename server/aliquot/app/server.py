@@ -154,18 +154,19 @@ async def _taking_part(
         relay=database.relay,
         boards=database.store.forecasts if database.is_shared else None,
     )
-    watched = WatchedTask(asyncio.create_task(election.run()))
+    loops = asyncio.create_task(election.run())
     async with AsyncExitStack() as rest:
         if database.is_shared:
             leaderless = plan.outfit.notices.leaderless_alerts(cases, why=lambda: election.why_unled)
             rest.callback(asyncio.create_task(leaderless.run()).cancel)
-        rest.push_async_callback(_stop, watched.task)
+        rest.push_async_callback(_stop, loops)
         rest.callback(cases.previews.close)
         rest.callback(cases.explanations.close)
         rest.callback(cases.what_ifs.close)
         rest.callback(cases.booking_effects.close)
         rest.push_async_callback(cases.administration.backtests.close)
-        await _until_in_place(election, terms, watched.task, leads=plan.must_lead or not database.is_shared)
+        await _until_in_place(election, terms, loops, leads=plan.must_lead or not database.is_shared)
+        watched = WatchedTask(loops)  # from here on: until then the start itself reports how they failed
         yield Running(
             cases=cases,
             agents=RemoteGateway(plan.keys, executor=present.remote, leader=lambda: election.standing.leader_address),
