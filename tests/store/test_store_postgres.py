@@ -5,7 +5,8 @@ from functools import partial
 
 import asyncpg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import Connection, Engine, make_url
+from sqlalchemy.event import listen, remove
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import store_records as make
@@ -136,3 +137,17 @@ async def _until_someone_waits_for_a_lock(place: Place) -> None:
         while not await connection.fetch(waiting):
             pass
     await connection.close()
+
+
+async def test_a_change_whose_commit_was_not_confirmed_is_said_to_be_possible(store: Store) -> None:
+    def lose(connection: Connection) -> None:
+        connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    said = "the change may have been made all the same: .* repeat it with the same idempotency key"
+    listen(Engine, "commit", lose)
+    try:
+        with pytest.raises(StoreUnavailable, match=said):
+            await store.commit(make.batch(make.session()))
+    finally:
+        remove(Engine, "commit", lose)
+    await store.commit(make.batch(make.session()))

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table, Text, any_, bindparam, select
 
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, RowWrite, StaleVersion, StoreUnavailable
-from aliquot.store.engines.database import is_conflict, rejection, unavailability
+from aliquot.store.engines.database import committing, is_conflict, rejection, unavailability
 from aliquot.store.hash_chain import check_seen, event_hash
 from aliquot.store.mapping import (
     MAPPINGS,
@@ -103,14 +103,14 @@ def write_batches(connection: Connection, batches: Sequence[Batch]) -> list[tupl
 
 def _commit(connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
     try:
-        with connection.begin():
+        with committing(connection):
             return list(write_batches(connection, batches))
     except Exception as error:
         if is_conflict(error) or unavailability(error):
             raise
         if len(batches) == 1:
             return [rejection(error)]
-    with connection.begin():
+    with committing(connection):
         return [_write_alone(connection, batch) for batch in batches]
 
 
