@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aliquot.delivery.http import connection_failure, tls_context
+from aliquot.delivery.http import connection_failure, post, tls_context
 from aliquot.delivery.receivers import EmailTable, SlackTable, WebhookTable
 from aliquot.delivery.smtp import Mail
 from aliquot.delivery.webhook import Slack, Webhook
@@ -205,6 +205,29 @@ async def test_the_error_of_a_failed_webhook_does_not_contain_its_url(answer: in
         assert failed.value.is_final is is_final
         assert "127.0.0.1" not in str(failed.value)
         assert len(hook.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "least_s", "most_s"),
+    [
+        ("120", 120, 120),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 1e9, 1e12),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
+        ("soon", 0, 0),
+    ],
+)
+async def test_the_time_for_which_a_receiver_asks_is_read(asked: str, least_s: float, most_s: float) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 429 Too Many\r\nRetry-After: {asked}\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(NotDelivered, match="HTTP status 429") as failed:
+            await post(WebhookTable(name="x", kind="webhook", url=url, timeout_s=60), b"{}", key="dlv_1")
+    assert least_s <= failed.value.wait_s <= most_s
 
 
 async def test_a_webhook_with_an_unreadable_key_file_sends_nothing(folder: Path) -> None:

@@ -129,6 +129,21 @@ def test_a_message_has_a_maximum_number_of_notices_and_the_rest_keep_their_keys(
     assert [key_of(notices) for notices in rest] == [key_of(notices) for notices in letters[1:]]
 
 
+async def test_a_receiver_gets_the_time_that_it_asks_for_but_no_more_than_an_hour() -> None:
+    async with alert_pipeline(OPS) as on:
+        await on.deliver()
+        on.senders["ops"].errors.extend(NotDelivered("busy", wait_s=asked_s) for asked_s in (300, 1e12))
+        for _ in range(2):
+            await open_alert(on, "low")
+        for wait_s, left in ((0, 1), (299, 1), (2, 0), (3599, 0)):
+            on.stage.clock.advance(wait_s)
+            await on.deliver()
+            assert (len(on.senders["ops"].errors), on.senders["ops"].messages) == (left, [])
+        on.stage.clock.advance(2)
+        await on.deliver()
+        assert len(on.senders["ops"].messages) == 2
+
+
 async def test_a_delivery_that_hangs_fails_by_timeout() -> None:
     class Hung(FakeSender):
         async def deliver(self, letter: Message) -> None:

@@ -11,7 +11,9 @@ import asyncio
 import hmac
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
@@ -113,7 +115,7 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
             httpx.AsyncClient(verify=tls, timeout=None, trust_env=False, follow_redirects=False) as client,
             client.stream("POST", await _checked(url), content=body, headers=sent, extensions=_TRACED) as answer,
         ):
-            status = answer.status_code
+            status, wait_s = answer.status_code, _wait_s(answer.headers.get("Retry-After", ""))
     except TimeoutError:
         raise NotDelivered(f"no answer within {table.timeout_s:g} s") from None
     except httpx.HTTPError as error:
@@ -124,7 +126,17 @@ async def post(table: WebTable, body: bytes, *, key: str, headers: Mapping[str, 
         return
     if 300 <= status < 400:
         raise NotDelivered(f"HTTP status {status}; redirects are not followed")
-    raise NotDelivered(f"HTTP status {status}", is_final=status == 410)
+    raise NotDelivered(f"HTTP status {status}", is_final=status == 410, wait_s=wait_s)
+
+
+def _wait_s(retry_after: str) -> float:
+    """Seconds to wait by the header Retry-After, which holds them or a date (RFC 9110, 10.2.3); 0 without one."""
+    if retry_after.isdecimal():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 async def _checked(url: str) -> str:

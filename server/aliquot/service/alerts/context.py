@@ -51,15 +51,19 @@ class NoticeRecords(Protocol):
 class NotDelivered(Exception):
     """A receiver did not accept a message. The text contains no secrets."""
 
-    def __init__(self, words: str, *, is_final: bool = False, is_message_specific: bool = False) -> None:
+    def __init__(
+        self, words: str, *, is_final: bool = False, is_message_specific: bool = False, wait_s: float = 0.0
+    ) -> None:
         """
         Args:
             is_final: whether another attempt would fail too.
             is_message_specific: whether only this message failed, so that the receiver may accept others.
+            wait_s: for how long the receiver asks for no further attempt.
         """
         super().__init__(words)
         self.is_final = is_final
         self.is_message_specific = is_message_specific
+        self.wait_s = wait_s
 
 
 class Sender(Protocol):

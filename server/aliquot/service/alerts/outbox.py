@@ -1,6 +1,7 @@
 """Outbox: delivers due notices to their receivers, at least once each, and records every attempt.
 
-- Retry: an attempt that failed is repeated after 10 s, 20 s, 40 s, ... up to an hour, for one day.
+- Retry: an attempt that failed is repeated after 10 s, 20 s, 40 s, ... up to an hour, for one day. A receiver that asks
+  for more time gets it, an hour at most.
 - Circuit breaker: a receiver that failed, or one address behind a mail server, is not retried for a while. An urgent
   message that was made after the failure is sent all the same.
 - Time limit: one attempt takes 300 seconds at most.
@@ -44,9 +45,10 @@ BATCH_DELIVERIES: Final = 500
 ERROR_CHARACTERS: Final = 300
 
 
-def backoff_us(tries: int) -> int:
-    """Delay before the next attempt, after `tries` attempts: 10 s, 20 s, 40 s, ... an hour."""
-    return min(BACKOFF_S_MIN << min(tries - 1, 12), BACKOFF_S_MAX) * 1_000_000
+def backoff_us(tries: int, *, wait_s: float = 0.0) -> int:
+    """Delay before the next attempt, after `tries` attempts: 10 s, 20 s, 40 s, ... an hour; or what the receiver asks
+    for, if that is longer."""
+    return int(min(max(BACKOFF_S_MIN << min(tries - 1, 12), wait_s), BACKOFF_S_MAX) * 1_000_000)
 
 
 def is_expired(made_us: int, *, now_us: int) -> bool:
@@ -80,7 +82,7 @@ class CircuitBreaker:
         elif not error.is_final:
             failed = person if error.is_message_specific else receiver
             failures = self._pauses[failed].failures + 1 if failed in self._pauses else 1
-            until_us = now_us + backoff_us(failures)
+            until_us = now_us + backoff_us(failures, wait_s=error.wait_s)
             self._pauses[failed] = _Pause(failures=failures, since_us=now_us, until_us=until_us)
 
     def blocks(self, notices: tuple[Delivery, ...], *, now_us: int) -> bool:
@@ -239,7 +241,7 @@ def _attempted(error: NotDelivered | None, now_us: int, one: Delivery) -> tuple[
         return replace(tried, state=DeliveryState.SENT, ended_us=now_us, error=None), "sent"
     if error.is_final or is_expired(one.made_us, now_us=now_us):
         return _given_up(str(error), now_us, tried)
-    next_us = now_us + backoff_us(tried.tries)
+    next_us = now_us + backoff_us(tried.tries, wait_s=error.wait_s)
     return replace(tried, error=str(error)[:ERROR_CHARACTERS], next_us=next_us), "failed"
 
 
