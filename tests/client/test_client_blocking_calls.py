@@ -3,11 +3,12 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator
 
 import pytest
 
-from aliquot.client import BlockingClient, ServerUnreachable
+from aliquot.client import BlockingClient, Client, ServerUnreachable
 from aliquot.client.blocking_calls import BlockingCalls, _Steps
 
 INTERRUPTED = 2000
@@ -114,3 +115,25 @@ def test_a_closed_client_says_so_and_may_be_closed_again(uses_loop: bool) -> Non
 async def numbers() -> AsyncGenerator[int, None]:
     yield 1
     yield 2
+
+
+def test_a_stream_that_a_failed_call_left_is_closed_with_the_client() -> None:
+    closed = threading.Event()
+
+    async def items() -> AsyncGenerator[int, None]:
+        try:
+            while True:
+                yield 1
+        finally:
+            await asyncio.sleep(0)
+            closed.set()
+
+    left = items()  # as the traceback of the failure would keep it
+
+    async def work(_: Client) -> None:
+        async for _ in left:
+            raise OSError("No space left on device")
+
+    with pytest.raises(OSError, match="No space"), BlockingClient("http://127.0.0.1:1", "token") as client:
+        client.run(work)
+    assert closed.is_set()

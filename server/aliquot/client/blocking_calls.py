@@ -102,9 +102,23 @@ class BlockingCalls:
         self._is_ended = True
         if self._started is not None:
             loop, thread = self._started
-            loop.call_soon_threadsafe(loop.stop)
+            loop.call_soon_threadsafe(lambda: loop.create_task(_stopped(loop)))
             thread.join()
             loop.close()
+
+
+async def _stopped(loop: "asyncio.AbstractEventLoop") -> None:
+    """Stop the running loop, after its tasks and async generators have ended, as `asyncio.run` does."""
+    import asyncio
+
+    try:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        await loop.shutdown_asyncgens()
+    finally:
+        loop.stop()
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T | None:
