@@ -147,6 +147,26 @@ async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
         await one.worker.close()
 
 
+async def test_an_agent_that_cannot_store_a_workspace_gets_the_order_and_knows_why(tmp_path: Path) -> None:
+    async with office(tmp_path / "server") as (_, uploads):
+        files = tree(a="one", b="two")
+        await uploads.upload(ANN, files)
+        for data in (b"one", b"two"):
+            await uploads.keep(ANN, data)
+        await uploads.upload(ANN, files)
+        one = OneAgent(WorkspaceCache(tmp_path / "agent", packages=tmp_path / "packages"))
+        asked = order("true", workspace=WorkspaceUse(owner=ANN.user, id=files.id))
+        one.cache.block(named(b"two")).parent.mkdir(parents=True)
+        one.cache.block(named(b"two")).mkdir()
+        await uploads.bring(cast(Executor, one), AgentId("a"), asked)
+        assert "Is a directory" in one.cache.failures[files.id]
+        assert not one.cache.block(named(b"one")).exists()
+        one.cache.block(named(b"two")).rmdir()
+        await uploads.bring(cast(Executor, one), AgentId("a"), asked)
+        assert (one.cache.read(files.id), one.cache.failures) == (files, {})
+        await one.worker.close()
+
+
 async def test_an_agent_refuses_contents_that_do_not_match_their_hash(tmp_path: Path) -> None:
     files, worker = tree(a="one"), Worker("test")
     listing = files.encoded()

@@ -57,6 +57,14 @@ async def test_an_order_with_a_missing_workspace_is_refused(harness: AgentHarnes
     assert "--sync" in str(report.message)
 
 
+async def test_an_order_whose_workspace_could_not_be_stored_is_refused_for_another_agent(harness: AgentHarness) -> None:
+    use = WorkspaceUse(owner=UserId("ann"), id="0" * 40)
+    harness.core._preparation.workspaces.failures[use.id] = "[Errno 28] No space left on device"
+    report = await harness.run(order("true", workspace=use))
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, Unavailable.code)
+    assert "cannot store the working directory: [Errno 28] No space left on device" in str(report.message)
+
+
 @pytest.mark.parametrize("size", [3, 5])
 def test_a_workspace_file_with_a_wrong_size_is_refused(tmp_path: Path, size: int) -> None:
     user = JobUser(name="x", uid=os.getuid(), gid=os.getgid(), groups=(), home="/none", shell="/bin/sh", switches=False)

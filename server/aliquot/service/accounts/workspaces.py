@@ -30,7 +30,15 @@ from aliquot_schema.cluster.workspaces import (
     WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.errors import (
+    AliquotError,
+    Forbidden,
+    InvalidRequest,
+    LimitExceeded,
+    NotFound,
+    StateConflict,
+    Unavailable,
+)
 from aliquot_schema.ids import AgentId, RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
@@ -179,8 +187,8 @@ class Workspaces:
         await self._ask(self._store.finish, owner, found)
 
     async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> None:
-        """Bring the workspace of an order to its agent. One that has expired is not brought: the agent refuses the
-        order then, which ends the session.
+        """Bring the workspace of an order to its agent. One that has expired, or that the agent cannot store, is not
+        brought: the agent refuses the order then, which ends the session or its attempt.
 
         Raises:
             Unavailable: the agent or the store does not answer; the order is repeated later.
@@ -195,7 +203,7 @@ class Workspaces:
                     await self._send(stream, use, workspace)
                 finally:
                     await stream.close()
-            except (FileNotFoundError, NotFound) as error:
+            except (FileNotFoundError, NotFound, StateConflict) as error:
                 log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
             except (AliquotError, OSError, TimeoutError) as error:
                 text = f"workspace {use.id} did not reach agent {agent_id}: {error or 'no answer in time'}"

@@ -13,6 +13,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ from aliquot_schema.cluster.workspaces import (
     WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.ids import WORKSPACE_ID
 
 KEPT_S: Final = 7 * 86_400.0
@@ -49,6 +50,8 @@ class WorkspaceCache:
         self._blocks = folder / "blocks"
         self._listings = folder / "listings"
         self._swept_at: float | None = None
+        self.failures: dict[str, str] = {}
+        """Of workspaces that could not be stored: why."""
         self._lock = threading.Lock()
         """A sweep deletes nothing that arrives meanwhile."""
 
@@ -72,7 +75,10 @@ class WorkspaceCache:
     def missing(self, workspace: Workspace) -> list[str]:
         """The blocks that are not here; the others are marked as used."""
         with self._lock:
-            return [block for block, size in workspace.blocks if not self._touch(block, size)]
+            return self._missing(workspace)
+
+    def _missing(self, workspace: Workspace) -> list[str]:
+        return [block for block, size in workspace.blocks if not self._touch(block, size)]
 
     def keep(self, block: str, data: bytes) -> None:
         """Store a block.
@@ -87,11 +93,26 @@ class WorkspaceCache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._replace(path, data)
 
-    def finish(self, workspace: Workspace) -> None:
-        """Store the listing of a workspace whose blocks are all here."""
+    def fail(self, id: str, blocks: Iterable[str], *, error: OSError) -> None:
+        """Note that a workspace cannot be stored, and delete what was stored of it: the disk may be full."""
         with self._lock:
+            self.failures[id] = str(error)
+            for block in blocks:
+                with suppress(OSError):
+                    self.block(block).unlink()
+
+    def finish(self, workspace: Workspace) -> None:
+        """Store the listing of a workspace whose blocks are all here.
+
+        Raises:
+            OSError: it cannot be written, or another workspace with the same blocks has failed meanwhile.
+        """
+        with self._lock:
+            if self._missing(workspace):
+                raise FileNotFoundError("a part of it is gone")
             self._listings.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._replace(self._listing(workspace.id), workspace.encoded())
+        self.failures.pop(workspace.id, None)
 
     def block(self, block: str) -> Path:
         """The file of a block."""
@@ -168,6 +189,8 @@ class WorkspaceStream:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(PIECES_MAX)
         self._answers: asyncio.Queue[bytes | AliquotError] = asyncio.Queue()
         self._rest = bytearray()
+        self._kept: list[str] = []
+        """Blocks that it has stored."""
         self._task = asyncio.create_task(self._receive())
 
     async def read(self) -> bytes:
@@ -204,7 +227,9 @@ class WorkspaceStream:
         except AliquotError as error:
             self._answers.put_nowait(error)
         except OSError as error:
-            self._answers.put_nowait(Unavailable(f"the agent cannot store a workspace: {error}"))
+            await self._worker.run(self._cache.fail, self._use.id, self._kept, error=error)
+            text = f"the agent cannot store a workspace: {error}"
+            self._answers.put_nowait(StateConflict(text, id=self._use.id, state="incomplete"))
         while not self._pieces.empty():  # a writer may be waiting
             self._pieces.get_nowait()
 
@@ -221,6 +246,7 @@ class WorkspaceStream:
         self._answer(WorkspaceWanted(blocks=tuple(wanted)))
         for block in wanted:
             await self._worker.run(self._cache.keep, block, await self._sized(BLOCK_BYTES))
+            self._kept.append(block)
         await self._worker.run(self._cache.finish, workspace)
         self._answer(WorkspaceWanted())
 
