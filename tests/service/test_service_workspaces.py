@@ -74,8 +74,6 @@ async def test_limits_of_a_workspace_and_of_a_user(tmp_path: Path) -> None:
     async with office(tmp_path) as (_, uploads):
         with pytest.raises(Forbidden):
             await uploads.upload(replace(ANN, role=Role.VIEWER), tree())
-        with pytest.raises(InvalidRequest, match="listing before"):
-            await uploads.keep(ANN, b"x")
         with pytest.raises(LimitExceeded, match="gitignore"):
             await uploads.upload(ANN, tree(a="x" * 1001))
         for letter in "abc":
@@ -85,6 +83,19 @@ async def test_limits_of_a_workspace_and_of_a_user(tmp_path: Path) -> None:
             await uploads.upload(ANN, tree(a=data))
         with pytest.raises(LimitExceeded, match="your uploads"):
             await uploads.keep(ANN, b"d" * 900)
+
+
+async def test_an_upload_goes_on_at_another_server_or_after_a_restart_with_the_same_limit(tmp_path: Path) -> None:
+    async with office(tmp_path) as (on, uploads):
+        files = tree(a="x" * 900, b="two")
+        assert len((await uploads.upload(ANN, files)).missing) == 2
+        await uploads.keep(ANN, b"x" * 900)
+        other = workspaces_of(on.state, on.journal, tmp_path)
+        await other.keep(ANN, b"two")
+        assert (await other.upload(ANN, files)).missing == ()
+        third = workspaces_of(on.state, on.journal, tmp_path, replace(RULES, user_bytes_max=1000))
+        with pytest.raises(LimitExceeded, match="your uploads"):
+            await third.keep(ANN, b"d" * 900)
 
 
 async def test_a_tree_is_kept_while_a_session_waits_for_it(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ class Workspaces:
         self._store = store
         self._rules = rules
         self._bytes: dict[UserId, int] = {}
-        """Contents of each user, counted when a listing arrives."""
+        """Contents of each user, counted when a listing or the first block arrives."""
         self._bringing = asyncio.Semaphore(BRINGING_MAX)
 
     async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
@@ -148,12 +148,13 @@ class Workspaces:
         )
 
     async def keep(self, caller: Caller, data: bytes) -> None:
-        """Store a block that a listing was told to be missing. Raises as `upload`."""
+        """Store a block, as a listing was told that it is missing. Raises as `upload`."""
         check_may_submit(caller)
         if not 0 < len(data) <= BLOCK_BYTES:
             raise InvalidRequest(f"workspace: a block has 1 to {BLOCK_BYTES} bytes", field="workspace")
-        if caller.user not in self._bytes:
-            raise InvalidRequest("workspace: send the listing before its blocks", field="workspace")
+        if caller.user not in self._bytes:  # the listing came to another server, or before a restart
+            known = await self._ask(self._store.blocks, caller.user)
+            self._bytes.setdefault(caller.user, sum(known.values()))
         self._check_size("your uploads", self._bytes[caller.user] + len(data), self._rules.user_bytes_max)
         self._bytes[caller.user] += len(data)
         await self._ask(self._store.keep, caller.user, data)
