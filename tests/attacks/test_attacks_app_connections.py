@@ -309,3 +309,28 @@ async def test_an_app_that_reads_a_long_upload_need_not_answer_yet(monkeypatch: 
         async with serving(server, receive):
             answer = await at(server, "/", method="PUT", content=body(), headers=headers)
     assert (answer.status_code, answer.text) == (200, "read")
+
+
+@BOTH_LOOPS
+async def test_a_browser_that_leaves_during_its_upload_is_not_blamed_on_the_app(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def follow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        with suppress(ConnectionError):
+            rest.set_result(await reader.read())
+        writer.close()
+
+    async with app_server() as server:
+        own, rest = await cookie(server), asyncio.get_running_loop().create_future()
+        async with serving(server, follow):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = f"PUT / HTTP/1.1\r\nhost: {host(server)}\r\ncookie: {own}\r\ntransfer-encoding: chunked\r\n\r\n"
+            writer.write(head.encode() + b"3\r\none\r\n")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            writer.close()
+            assert await rest == b"3\r\none\r\n", "the app sees that the upload is not complete"
+    assert "broke off" not in caplog.text

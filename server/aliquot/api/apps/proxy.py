@@ -106,7 +106,7 @@ class HttpExchange:
         """
         app = _AppConnection(stream, pace)
         try:
-            (await _first_ended(self._up(app), self._down(app), self._refuse_once(cut))).result()
+            (await _first_ended(self._down(app), self._up(app), self._refuse_once(cut))).result()
         except h11.ProtocolError as error:
             raise AppRefused(502, f"{_NOT_VALID}: {error}") from None
         finally:
@@ -126,6 +126,8 @@ class HttpExchange:
             await app.send(request)
             if framing:
                 async for piece in self._body():
+                    if piece is None:
+                        return
                     await app.send(h11.Data(data=piece))
             await app.send(h11.EndOfMessage())
         app.sent()
@@ -145,7 +147,8 @@ class HttpExchange:
             await self._send({"type": "http.response.start", "status": event.status_code, "headers": headers})
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _body(self) -> AsyncIterator[bytes]:
+    async def _body(self) -> AsyncIterator[bytes | None]:
+        """The body; None = the browser has left before its end."""
         size, more = 0, True
         while more:
             try:
@@ -154,7 +157,8 @@ class HttpExchange:
             except TimeoutError:
                 raise AppRefused(408, f"No part of the body arrived for {BODY_PIECE_S:g} seconds.") from None
             if message["type"] == "http.disconnect":
-                raise AppRefused(400, "The browser left.")
+                yield None
+                return
             size += len(message.get("body", b""))
             if size > BODY_BYTES_MAX:
                 raise AppRefused(413, f"The body has more than {BODY_BYTES_MAX} bytes.")
