@@ -242,3 +242,24 @@ async def test_a_websocket_whose_client_reads_nothing_ends() -> None:
         await asyncio.wait_for(gone.wait(), WAIT_S)
         writer.close()
     assert ends == ["websocket.disconnect"]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [(["x" * 40_000], 101), (["x" * 70_000], 431), (["x"] * 200, 431)],
+    ids=["large", "too large", "too many"],
+)
+async def test_large_headers_of_a_websocket_are_accepted_or_refused_at_once(headers: list[str], status: int) -> None:
+    async def accept(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+
+    lines = "".join(f"x-{number}: {value}\r\n" for number, value in enumerate(headers))
+    upgrade = "Host: x\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    key = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    async with listening(accept, lifespan="off", ws=PingedWebSocket) as port, asyncio.timeout(WAIT_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET / HTTP/1.1\r\n{upgrade}{key}{lines}\r\n".encode())
+        assert (await reader.readline()).split()[1] == str(status).encode()
+        writer.close()

@@ -11,6 +11,7 @@ from typing import Any, Final
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets import http11
 
 from aliquot.api.limits import Limits
 from aliquot.api.middleware import BODY_BYTES_PER_S_MIN
@@ -22,6 +23,11 @@ HEADERS_S: Final = 20.0
 """Time from the connection, or from the first byte of a request, to the end of the headers."""
 REST_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of a body that is still sent after the response. A client that closes only then reads the response."""
+
+
+HEADER_LINE_BYTES_MAX: Final = 64 * 1024
+"""Of a WebSocket's request, as of others; the cookies of all apps on the ports of one host are one line."""
+http11.MAX_LINE_LENGTH = HEADER_LINE_BYTES_MAX
 
 
 class HeaderTimeoutHttp(HttpToolsProtocol):
@@ -139,7 +145,8 @@ class HeaderTimeoutHttp(HttpToolsProtocol):
 
 
 class PingedWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol; a peer whose messages the server has not read yet is not closed for a late pong."""
+    """uvicorn's WebSocket protocol; a peer whose messages the server has not read yet is not closed for a late pong,
+    and one that sends too large headers gets the answer of the library, for which it would wait."""
 
     _received_s = 0.0
 
@@ -148,6 +155,10 @@ class PingedWebSocket(WebSocketsSansIOProtocol):
         """Note the time: what arrives proves that the peer is alive, though its pong may be later in it."""
         self._received_s = self.loop.time()
         super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self.handshake_complete = self.close_sent = True
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
 
     @override
     def keepalive_timeout(self) -> None:
