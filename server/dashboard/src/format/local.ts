@@ -1,5 +1,5 @@
 const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 
 /** A time as the browser's control has it, in the viewer's zone, to the minute: 2027-01-31T14:00. */
 export function localText(ms: number): string {
@@ -20,10 +20,12 @@ export function isSkipped(text: string): boolean {
   return !Number.isNaN(ms) && localText(ms) !== text.slice(0, 16);
 }
 
-/** Which of two moments with the same clock time this is, as the clocks are set back an hour; null if it is alone. */
+/** Which of two moments with the same clock time this is, as the clocks are set back; null if it is alone. */
 export function turnOf(ms: number): "first" | "second" | null {
-  if (offsetMs(ms + HOUR_MS) - offsetMs(ms) === HOUR_MS) return "first";
-  return offsetMs(ms) - offsetMs(ms - HOUR_MS) === HOUR_MS ? "second" : null;
+  const later = offsetMs(ms + DAY_MS) - offsetMs(ms);
+  if (later > 0 && offsetMs(ms + later) - offsetMs(ms) === later) return "first";
+  const earlier = offsetMs(ms) - offsetMs(ms - DAY_MS);
+  return earlier > 0 && offsetMs(ms) - offsetMs(ms - earlier) === earlier ? "second" : null;
 }
 
 /** What the clock change does to a time in the form. */
