@@ -33,8 +33,6 @@ const HOUR_MS = 3_600_000;
 const NARROW_PX = 600;
 /** In narrower windows, simultaneous entries of a week have too little space. */
 const WIDE_PX = 1200;
-/** More than the height of all hours. */
-const DAY_PX = 10_000;
 const EVERYONE = "*";
 const NO_AGENTS: readonly Agent[] = [];
 const VIEWS = [
@@ -244,26 +242,14 @@ function stackMax(view: string): number {
   return width < WIDE_PX ? 1 : 2;
 }
 
-/** Lets keys scroll the hours, also while there is no entry to focus. A grid may have no such child, so the view has. */
+/** Lets keys scroll the hours, also while there is no entry to focus. They take the place of the body of the grid. */
 function scrollsByKeys(view: HTMLElement): void {
-  view.tabIndex = 0;
-  view.role = "group";
-  view.ariaLabel = "Hours";
-  view.addEventListener("keydown", (event) => {
-    const hours = view.querySelector(".fc-scroller-liquid-absolute");
-    if (event.target !== view || hours === null) return;
-    const by = scrollOf(event.key, hours.clientHeight);
-    if (by === null) return;
-    hours.scrollTop += by;
-    event.preventDefault();
-  });
-}
-
-/** How far a key scrolls, in pixels; null for other keys. */
-function scrollOf(key: string, heightPx: number): number | null {
-  const pagePx = heightPx * 0.9;
-  const keys = { ArrowDown: 40, ArrowUp: -40, PageDown: pagePx, PageUp: -pagePx, Home: -DAY_PX, End: DAY_PX };
-  return Object.hasOwn(keys, key) ? keys[key as keyof typeof keys] : null;
+  const hours = view.querySelector<HTMLElement>(".fc-scroller-liquid-absolute");
+  if (hours === null) return;
+  hours.tabIndex = 0;
+  hours.role = "rowgroup";
+  hours.ariaLabel = "Hours";
+  hours.closest("tbody")?.setAttribute("role", "presentation");
 }
 
 /** Makes a link of FullCalendar a valid button: it has no role, and while it is closed an empty `aria-controls`. */
