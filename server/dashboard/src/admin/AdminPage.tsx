@@ -23,11 +23,7 @@ export default function AdminPage() {
   return (
     <div className="stack">
       <h1>Admin</h1>
-      <Tabs
-        className="stack"
-        selectedKey={tab}
-        onSelectionChange={(key) => setSearch({ tab: String(key) }, { replace: true })}
-      >
+      <Tabs className="stack" selectedKey={tab} onSelectionChange={(key) => setSearch({ tab: String(key) })}>
         <TabList aria-label="Administration" className="tabs">
           <Tab id="agents">Agents</Tab>
           <Tab id="policy">Policy</Tab>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask } from "../api/client";
@@ -35,8 +35,9 @@ export function BacktestTab() {
   const [wrong, setWrong] = useState("");
   const open = (next: string) => {
     setWrong("");
-    setSearch({ tab: "backtest", id: next }, { replace: true });
+    if (next !== id) setSearch({ tab: "backtest", id: next });
   };
+  useEffect(() => setWrong(""), [id]);
   useFollowed(id, setFound, setWrong);
   const shown = found?.id === id ? found : null;
   return (

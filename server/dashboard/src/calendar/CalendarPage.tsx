@@ -69,7 +69,7 @@ export default function CalendarPage() {
   const view = (search.get("view") ?? (globalThis.innerWidth < NARROW_PX ? "day" : "week")) === "day" ? "day" : "week";
   const only = search.get("only") ?? EVERYONE;
   const set = (part: Readonly<Record<string, string>>) =>
-    setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }), { replace: true });
+    setSearch((old) => new URLSearchParams({ ...Object.fromEntries(old), ...part }));
   const live = useLive(() => loadCalendar(shown.fromMs, shown.toMs), `${shown.fromMs}/${shown.toMs}`, {
     everyMs: 10_000,
   });

@@ -1,3 +1,4 @@
+import { useRef } from "react";
 import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask, change } from "../../api/client";
@@ -24,8 +25,13 @@ export function QuotasTab() {
   const subject = search.get("of");
   const me = useIdentity();
   const isOperator = mayOperate(me);
-  const open = (of: string) => setSearch({ tab: "quotas", of });
-  const close = () => setSearch({ tab: "quotas" }, { replace: true });
+  const isOpenedHere = useRef(false);
+  const open = (of: string) => {
+    isOpenedHere.current = true;
+    setSearch({ tab: "quotas", of });
+  };
+  // Else the history would have the page without the dialogue twice.
+  const close = () => (isOpenedHere.current ? history.back() : setSearch({ tab: "quotas" }, { replace: true }));
   const done = () => {
     close();
     live.refresh();
