@@ -13,7 +13,9 @@ test("only a request that may have begun is uncertain", () => {
     mayHaveBegun: false,
   });
   expect(faultOf(error("internal error"), null).mayHaveBegun).toBe(true);
-  expect(faultOf(error("sign in", 401), undefined)).toMatchObject({ kind: "signed_out", mayHaveBegun: false });
+  const signedOut = faultOf(error("No token was sent. Send `Authorization: Bearer TOKEN`.", 401), undefined);
+  expect(signedOut).toMatchObject({ kind: "signed_out", mayHaveBegun: false });
+  expect(signedOut.message).toBe("Your sign-in had ended, so this was not done. Sign in, then do it again.");
   const network = new CombinedError({ networkError: new Error("failed") });
   expect(faultOf(network, undefined)).toMatchObject({ kind: "away", mayHaveBegun: true });
 });

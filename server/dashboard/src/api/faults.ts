@@ -8,6 +8,9 @@ export interface Fault {
   readonly mayHaveBegun: boolean;
 }
 
+/** The server's own words are for programs, which send a token. */
+const SIGNED_OUT = "Your sign-in had ended, so this was not done. Sign in, then do it again.";
+
 /**
  * The fault of an answer.
  *
@@ -16,8 +19,7 @@ export interface Fault {
 export function faultOf(error: CombinedError, data: unknown): Fault {
   const status = (error.response as Response | undefined)?.status;
   const first = error.graphQLErrors[0];
-  if (status === 401)
-    return { kind: "signed_out", message: first?.message ?? "You are not signed in.", mayHaveBegun: false };
+  if (status === 401) return { kind: "signed_out", message: SIGNED_OUT, mayHaveBegun: false };
   if (first) return { kind: "refused", message: first.message, mayHaveBegun: data !== undefined };
   if (status !== undefined && status < 500)
     return { kind: "refused", message: `The server answered ${status}.`, mayHaveBegun: false };
