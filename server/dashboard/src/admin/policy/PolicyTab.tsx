@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -34,6 +34,7 @@ interface FormProps {
 function PolicyForm({ policy, refresh }: FormProps) {
   const { base, draft, setDraft, changes, isBehind, catchUp, putBack } = useDraft(policy, `policy/${user.get()}`);
   const [isReviewing, setReviewing] = useState(false);
+  const version = useRef<HTMLSpanElement>(null);
   const me = useIdentity();
   const isOperator = mayOperate(me);
   const wrongs = wrongsOf(draft);
@@ -41,24 +42,26 @@ function PolicyForm({ policy, refresh }: FormProps) {
   const save = async () => {
     setReviewing(false);
     const input = inputOf(changes, base.version);
-    if (
-      await carryOut(
-        "The policy is changed, from the next scheduling pass on.",
-        async () => (await change(UpdatePolicyDocument, { input })).update_policy,
-      )
-    )
-      refresh();
+    const isDone = await carryOut(
+      "The policy is changed, from the next scheduling pass on.",
+      async () => (await change(UpdatePolicyDocument, { input })).update_policy,
+    );
+    if (!isDone) return;
+    leaveButtons();
+    refresh();
   };
+  // Without changes the buttons are disabled, and a disabled one loses the focus.
+  const leaveButtons = () => version.current?.focus();
   return (
     <div className="stack">
       <div className="row">
-        <span className="quiet">
+        <span ref={version} tabIndex={-1} className="quiet">
           version {base.version}
           {base.changed_at ? `, changed ${moment(base.changed_at)}` : ", never changed"}
         </span>
         {isOperator ? (
           <span className="end row">
-            <Button className="button" isDisabled={changes.length === 0} onPress={putBack}>
+            <Button className="button" isDisabled={changes.length === 0} onPress={() => (putBack(), leaveButtons())}>
               Reset
             </Button>
             <Button
