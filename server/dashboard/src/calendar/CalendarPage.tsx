@@ -20,7 +20,7 @@ import { Segments } from "../parts/Segments";
 import { useSettled } from "../parts/settled";
 import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
-import { BookDialogue } from "./BookDialogue";
+import { BookDialogue, leftWindow, type Window } from "./BookDialogue";
 import { bookedAtMost, effectText, entriesOf, type Entry, type Grouping } from "./entries";
 import { EntryDialogue } from "./EntryDialogue";
 import { FeedDialogue } from "./FeedDialogue";
@@ -58,7 +58,7 @@ export default function CalendarPage() {
   const [search, setSearch] = useSearchParams();
   const [shown, setShown] = useState(() => ({ fromMs: Date.now() - 7 * DAY_MS, toMs: Date.now() + 8 * DAY_MS }));
   const [title, setTitle] = useState("");
-  const [window, setWindow] = useState<{ fromMs: number; toMs: number } | null>(null);
+  const [window, setWindow] = useState<Window | null>(leftWindow);
   const [open, setOpen] = useState<Entry | null>(null);
   const [isSubscribing, setSubscribing] = useState(false);
   const [isImporting, setImporting] = useState(false);
@@ -202,7 +202,7 @@ export default function CalendarPage() {
           if (entry && event.end) void lengthen(entry, event.end.getTime(), revert);
         }}
       />
-      {window ? <BookDialogue {...window} onClose={close} /> : null}
+      {window ? <BookDialogue window={window} onClose={close} /> : null}
       {isImporting ? <ImportDialogue onClose={() => (setImporting(false), close())} /> : null}
       {isSubscribing ? <FeedDialogue onClose={() => setSubscribing(false)} /> : null}
       {open ? <EntryDialogue entry={open} onClose={close} /> : null}
@@ -266,7 +266,7 @@ function groupsOf(entry: Entry, by: Grouping): readonly string[] {
   return by === "node" ? entry.nodes : [entry.owner];
 }
 
-function nextHour(): { fromMs: number; toMs: number } {
+function nextHour(): Window {
   const fromMs = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS;
   return { fromMs, toMs: fromMs + 2 * HOUR_MS };
 }

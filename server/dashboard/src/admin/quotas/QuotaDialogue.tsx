@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -12,6 +11,7 @@ import {
 } from "../../generated/graphql";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import {
@@ -23,6 +23,7 @@ import {
   NEW,
   newText,
   rebased,
+  subjectOf,
   wrongsOf,
   type Amounts,
   type Draft,
@@ -50,8 +51,7 @@ const NO_USES: readonly Use[] = [];
 
 /** Creates or changes a quota; beside each limit is the present use. */
 export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props) {
-  const [base, setBase] = useState(start);
-  const [draft, setDraft] = useState(start);
+  const [{ base, draft }, setState] = useFormState(`quota/${subjectOf(start)}`, { base: start, draft: start });
   const newest = changedBy(draft, quotas);
   const behind = behindText(draft, newest);
   const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
@@ -60,7 +60,7 @@ export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props
   const wrongs = wrongsOf(draft);
   const isWrong = Object.keys(wrongs).length > 0;
   const run = { quotas: [inputOf(draft)] };
-  const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const edit = (part: Partial<Draft>) => setState({ base, draft: { ...draft, ...part } });
   const save = async () => {
     const input = inputOf(draft);
     if (await carryOut("The quota is saved.", async () => (await change(SetQuotaDocument, { input })).set_quota))
@@ -68,8 +68,7 @@ export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props
     else refresh();
   };
   const catchUp = () => {
-    setBase(newest === undefined ? NEW : draftOf(newest));
-    setDraft(rebased(newest, base, draft));
+    setState({ base: newest === undefined ? NEW : draftOf(newest), draft: rebased(newest, base, draft) });
   };
   const isKnown = start.version > 0;
   return (

@@ -1,0 +1,74 @@
+"""Text typed into dialogues outlives a sign-in that expires; the focus stays where it was of use."""
+
+import pytest
+
+pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
+
+from playwright.async_api import Browser, Page, expect
+
+from aliquot.cli.acceptance.processes import OwnServer
+from browser_tab import Tab, signed_in
+
+pytestmark = pytest.mark.anyio
+
+
+async def signs_in_again(tab: Tab, server: OwnServer) -> None:
+    """The cookie ends under an open form, the form is sent, and the person signs in on the page that then appears."""
+    page = tab.page
+    tab.is_away_expected = True
+    await page.context.clear_cookies()
+    await page.get_by_role("dialog").get_by_role("button").last.click()
+    await page.get_by_label("Key or token").fill(server.token)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.get_by_text("Your sign-in had ended, so this was not done.").wait_for()
+    await page.get_by_role("button", name="Dismiss this message").click()
+
+
+async def reopened(page: Page) -> None:
+    await page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.reload()
+
+
+async def test_a_booking_that_was_typed_outlives_the_sign_in(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/calendar?view=day")
+        await page.get_by_role("button", name="Book …").click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_label("Name").fill("paper")
+        await dialogue.get_by_label("GPUs").fill("3")
+        await dialogue.get_by_label("To").fill("2031-02-03T04:05")
+        await signs_in_again(tab, demo)
+        await expect(dialogue.get_by_label("Name")).to_have_value("paper")
+        await expect(dialogue.get_by_label("GPUs")).to_have_value("3")
+        await expect(dialogue.get_by_label("To")).to_have_value("2031-02-03T04:05")
+        await reopened(page)
+        await page.get_by_role("button", name="Book …").click()
+        await expect(dialogue.get_by_label("Name")).to_have_value("")
+
+
+async def test_a_quota_that_was_typed_outlives_the_sign_in(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=quotas")
+        await page.get_by_role("button", name="New quota …").click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_label("Name").fill("ada")
+        await signs_in_again(tab, demo)
+        await expect(dialogue.get_by_label("Name")).to_have_value("ada")
+        await reopened(page)
+        await page.get_by_role("button", name="New quota …").click()
+        await expect(dialogue.get_by_label("Name")).to_have_value("")
+
+
+async def test_the_focus_stays_beside_a_button_that_is_disabled_by_its_press(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=policy")
+        version = page.get_by_text("version ", exact=False).first
+        for press in ("Review 1 change", "Reset"):
+            depth = page.get_by_label("Backfill depth")
+            await depth.fill(str(int(await depth.input_value()) + 1))
+            await page.get_by_role("button", name=press).press("Enter")
+            if press != "Reset":
+                await page.get_by_role("button", name="Save").press("Enter")
+            await expect(page.get_by_role("button", name="No changes")).to_be_visible()
+            await expect(version).to_be_focused()
