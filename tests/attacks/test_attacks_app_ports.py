@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from aliquot.api.apps.addresses import AppName, AppPorts
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import ProjectId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.states import KernelState, SessionState
@@ -35,14 +36,14 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def stand() -> AsyncIterator[tuple[ApiServer, int]]:
+async def stand(*, unused_s: float = 3600) -> AsyncIterator[tuple[ApiServer, int]]:
     """A server whose only app port is the second one, with a session of ada shared with its project."""
     stage = Stage()
     async with (
         listening(stage, lifespan="off") as port,
         listening(stage, lifespan="off") as extra,
         listening(app, lifespan="off") as own,
-        on_stage(stage, port, apps=AppPorts([extra], port=port)) as server,
+        on_stage(stage, port, apps=AppPorts([extra], port=port, unused_s=unused_s)) as server,
     ):
         server.streams.listener = own
         made = session(SessionState.RUNNING, owner=UserId("ada"))
@@ -92,7 +93,7 @@ async def test_an_app_gets_and_sets_cookies_of_its_own_port_alone() -> None:
 
 
 async def test_a_cookie_of_the_previous_app_at_a_port_is_refused() -> None:
-    async with stand() as (server, extra):
+    async with stand(unused_s=0) as (server, extra):
         _, old = await entered(server)
         _, new = await entered(server, "/sessions/ses_1/apps/code")
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
@@ -110,11 +111,34 @@ async def test_app_ports_are_refused_for_apps_of_other_users() -> None:
             assert (await http.get("/")).status_code == 404
 
 
-def test_ports_are_given_to_the_apps_that_were_used_last() -> None:
+async def test_an_app_is_not_opened_at_the_port_of_an_app_in_use() -> None:
+    async with stand() as (server, extra):
+        _, cookie = await entered(server)
+        refused = await server.http.get("/sessions/ses_1/apps/code", headers=BEARER)
+        assert refused.status_code == 503
+        assert "(1 in apps-ports) is in use" in refused.text
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
+            assert (await http.get("/", headers={"cookie": cookie})).status_code == 200
+
+
+def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -> None:
     ports, scope = AppPorts([1, 2], base="https://h.example", port=9), {"scheme": "http", "type": "http"}
-    apps = [AppName("ses_1", name) for name in ("a", "b", "c")]
-    first, second = (ports.origin(app, scope, "") for app in apps[:2])
+    apps = [AppName(f"ses_{number}", "lab") for number in range(4)]
+    ended: set[str] = set()
+
+    def opened(app: AppName) -> str:
+        ports.admit(app, ended.__contains__)
+        return ports.origin(app, scope, "")
+
+    first, second = opened(apps[0]), opened(apps[1])
     assert {first, second} == {"https://h.example:1", "https://h.example:2"}
-    assert ports.origin(apps[0], scope, "") == first
-    assert ports.origin(apps[2], scope, "") == second
-    assert ports.app_at({"server": ("h", int(second[-1]))}, "") == apps[2]
+    assert opened(apps[0]) == first
+    with pytest.raises(Unavailable, match=r"\(2 in apps-ports\) is in use"):
+        opened(apps[2])
+    ended.add(apps[0].session_id)
+    assert opened(apps[2]) == first
+    assert ports.app_at({"server": ("h", int(first[-1]))}, "") == apps[2]
+    ports = AppPorts([1, 2], base="https://h.example", port=9, unused_s=0)
+    first, second = opened(apps[1]), opened(apps[2])
+    assert opened(apps[1]) == first
+    assert opened(apps[3]) == second

@@ -2,8 +2,9 @@
 of a task is written `--`."""
 
 import re
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -11,11 +12,14 @@ from zlib import crc32
 from msgspec import Struct
 from starlette.types import Scope
 
+from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import SESSION_PREFIX
 
 _LABEL: Final = re.compile(r"([a-z][a-z0-9]{0,11})-([a-z0-9-]{1,50})", re.ASCII)
 _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 PORT_MAX: Final = 65_535
+UNUSED_S: Final = 12 * 3600.0
+"""An app that was not used for so long may lose its port; the cookies of a browser that opened it have expired."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -62,6 +66,9 @@ class AppAddresses:
         """Whether a request is for an app: its Host header is below the domain."""
         return host.lower().partition(":")[0].endswith(self._suffix)
 
+    def admit(self, _app: AppName, _has_ended: Callable[[str], bool]) -> None:
+        """Nothing: each app has its host name."""
+
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
         """The origin of an app, for a request to the server's own address."""
         scheme, port = self._seen(scope, host)
@@ -84,7 +91,8 @@ class AppAddresses:
 
 class AppPorts:
     """Apps at ports of the server's own host, where no wildcard name exists. A port is given to an app when it is
-    opened; if all are in use, that of the app that was used least recently.
+    opened. An open page of the app that had it before would show the new one, and send its requests there, so a port is
+    taken only from an app whose session has ended, or that was not used for long.
 
     Browsers send cookies to all ports of a host: see `headers.jar_of`.
 
@@ -92,14 +100,18 @@ class AppPorts:
         ports: the server listens on them.
         base: URL of the server for its users; None = as in each request.
         port: the server's own port, where `base` is None.
+        unused_s: an app that was not used for so long may lose its port.
     """
 
     isolates = False
 
-    def __init__(self, ports: Sequence[int], *, base: str | None = None, port: int) -> None:
+    def __init__(self, ports: Sequence[int], *, base: str | None = None, port: int, unused_s: float = UNUSED_S) -> None:
         self._ports = tuple(ports)
         self._base = base
         self._port = port
+        self._unused_s = unused_s
+        self._used: dict[int, float] = {}
+        """When each port was used last, monotonic seconds."""
         self._apps: OrderedDict[int, AppName] = OrderedDict()
         """The least recently used first."""
 
@@ -112,11 +124,26 @@ class AppPorts:
         port = (scope.get("server") or ("", 0))[1]
         app = self._apps.get(port)
         if app is not None:
-            self._apps.move_to_end(port)
+            self._touch(port)
         return app
 
+    def admit(self, app: AppName, has_ended: Callable[[str], bool]) -> None:
+        """Give an app a port, if it has none.
+
+        Args:
+            has_ended: whether the session of this id has ended.
+
+        Raises:
+            Unavailable: other apps use all of them.
+        """
+        port = self._port_of(app)
+        if port is None:
+            port = self._free(app, has_ended)
+            self._apps[port] = app
+        self._touch(port)
+
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
-        """The origin of an app; gives it a port."""
+        """The origin of an app that has a port."""
         scheme, name = self._seen(scope, host)
         return f"{scheme}://{name}:{self._port_of(app)}"
 
@@ -127,15 +154,28 @@ class AppPorts:
         scheme, name = self._seen(scope, host)
         return f"{scheme}://{name}:{self._port}"
 
-    def _port_of(self, app: AppName) -> int:
-        known = next((port for port, one in self._apps.items() if one == app), None)
-        if known is None:
-            start = crc32(app.label.encode()) % len(self._ports)  # the same one after a restart, if it is free
-            order = self._ports[start:] + self._ports[:start]
-            known = next((port for port in order if port not in self._apps), None) or next(iter(self._apps))
-            self._apps[known] = app
-        self._apps.move_to_end(known)
-        return known
+    def _port_of(self, app: AppName) -> int | None:
+        return next((port for port, one in self._apps.items() if one == app), None)
+
+    def _free(self, app: AppName, has_ended: Callable[[str], bool]) -> int:
+        start = crc32(app.label.encode()) % len(self._ports)  # the same one after a restart, if it is free
+        for port in self._ports[start:] + self._ports[:start]:
+            if port not in self._apps:
+                return port
+        for port, one in self._apps.items():
+            if has_ended(one.session_id):
+                return port
+        oldest = next(iter(self._apps))
+        if time.monotonic() - self._used[oldest] >= self._unused_s:
+            return oldest
+        raise Unavailable(
+            f"each port for web services ({len(self._ports)} in apps-ports) is in use; cancel a session whose service "
+            "is not needed, or ask an admin for more ports"
+        )
+
+    def _touch(self, port: int) -> None:
+        self._used[port] = time.monotonic()
+        self._apps.move_to_end(port)
 
     def _seen(self, scope: Scope, host: str) -> tuple[str, str]:
         scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])

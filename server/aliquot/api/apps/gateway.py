@@ -101,6 +101,7 @@ class AppGateway:
         try:
             owner_only = not self._addresses.isolates
             await self._streams.admit_app(caller, app.session_id, app.name, owner_only=owner_only)
+            self._addresses.admit(app, self._streams.has_ended)
         except AliquotError as error:
             return _not_entered(request, app, error)
         address = self._addresses.origin(app, request.scope, request.headers["host"])

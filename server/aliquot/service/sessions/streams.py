@@ -21,7 +21,7 @@ from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller
 from aliquot_schema.resources.leases import Kernel
 from aliquot_schema.sessions import Session, app_port
-from aliquot_schema.states import KernelState
+from aliquot_schema.states import ENDED, KernelState
 from aliquot_schema.views.session_parts import session_label
 
 RECORD_AGAIN_S: Final = 600.0
@@ -130,6 +130,11 @@ class SessionStreams:
             raise Forbidden(f"{text} at host names of their own; ask an admin for the setting apps-domain")
         facts = {"session": session.id, "kernel": kernel.id, "app": name, "port": str(port)}
         await self._log.record(caller, "app_opened", facts)
+
+    def has_ended(self, session_id: str) -> bool:
+        """Whether a session has ended, or is no longer known."""
+        session = self._state.sessions.get(SessionId(session_id))
+        return session is None or session.state in ENDED
 
     async def open_app(self, caller: Caller, session_id: str, name: str) -> tuple[ByteStream, str]:
         """Open a connection to an app; returns it and the app's token. Raises as `open`."""
