@@ -83,7 +83,12 @@ class Tab:
             self.faults.append(f"console {message.type}: {message.text}")
 
 
-ABOUT_NETWORK: Final = ("Failed to load resource", "WebSocket connection", "dynamically imported module")
+ABOUT_NETWORK: Final = (
+    "Failed to load resource",
+    "WebSocket connection",
+    "dynamically imported module",
+    "Unable to preload CSS",
+)
 COUNT_CLICKS: Final = "addEventListener('click', (event) => { if (event.isTrusted) window.clicks++ }, true)"
 
 

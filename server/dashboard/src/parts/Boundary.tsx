@@ -25,7 +25,7 @@ export class Boundary extends Component<Props, State> {
 
   override render(): ReactNode {
     if (this.state.message === null) return this.props.children;
-    if (/dynamically imported module|module script/i.test(this.state.message)) return <NotLoaded />;
+    if (/dynamically imported module|module script|preload CSS/i.test(this.state.message)) return <NotLoaded />;
     return <Failed text={`This page failed: ${this.state.message}`} />;
   }
 }
