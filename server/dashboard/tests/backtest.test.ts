@@ -6,6 +6,8 @@ import {
   inputOf,
   isOpen,
   movesOf,
+  sinceOf,
+  spanWrong,
   timesOf,
   waits,
   type Report,
@@ -86,4 +88,10 @@ test("a label with a comma is quoted in the CSV", () => {
 
 test("a backtest is open until it has ended", () => {
   expect(["queued", "running", "completed", "failed", "canceled"].filter(isOpen)).toEqual(["queued", "running"]);
+});
+
+test("only a length that the server runs again is asked for", () => {
+  expect(["365d", " 1y ", "7d", "0.5"].map(spanWrong)).toEqual([undefined, undefined, undefined, undefined]);
+  for (const text of ["366d", "9999y", "0", "", "soon"]) expect(spanWrong(text)).toContain("365 days");
+  expect(sinceOf("2d", Date.parse("2027-03-03T00:00:00Z"))).toBe("2027-03-01T00:00:00.000Z");
 });

@@ -4,14 +4,14 @@ import { useSearchParams } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
 import { percent } from "../format/amounts";
-import { moment, secondsOf } from "../format/times";
+import { moment } from "../format/times";
 import { BacktestsDocument } from "../generated/graphql";
 import { Choice } from "../parts/Choice";
 import { Faults } from "../parts/Faults";
 import { TablePanel } from "../parts/Table";
 import { Text } from "../parts/Text";
 import { Comparison } from "./Comparison";
-import { csvOf, isOpen, type Backtest } from "./figures";
+import { csvOf, isOpen, sinceOf, spanWrong, type Backtest } from "./figures";
 import { start, stop } from "./running";
 import { said, useFollowed } from "./TryLastWeek";
 import { BeginTuning, Proposal } from "./Tuning";
@@ -70,27 +70,21 @@ function Begin({ onStarted, onWrong }: BeginProps) {
   const [since, setSince] = useState("7d");
   const [order, setOrder] = useState<(typeof ORDERS)[number]>("fcfs");
   const [backfill, setBackfill] = useState<(typeof BACKFILLS)[number]>("easy");
-  const seconds = secondsOf(since);
-  const isRight = Number.isFinite(seconds) && seconds > 0;
+  const sinceWrong = spanWrong(since);
   const begin = () =>
     said(onWrong, async () => {
       onWrong("");
       const runs = [{ label: `${order}, ${backfill}`, policy: { order, backfill } }];
-      const outcome = await start({ runs, since: new Date(Date.now() - seconds * 1000).toISOString() });
+      const outcome = await start({ runs, since: sinceOf(since, Date.now()) });
       if ("message" in outcome) onWrong(outcome.message);
       else onStarted(outcome.id);
     });
   return (
     <div className="row">
-      <Text
-        label="Last"
-        value={since}
-        onChange={setSince}
-        wrong={isRight ? undefined : "Enter a duration, like 30d."}
-      />
+      <Text label="Last" value={since} onChange={setSince} wrong={sinceWrong} />
       <Choice label="Order" value={order} options={optionsOf(ORDERS)} onChange={setOrder} />
       <Choice label="Backfill" value={backfill} options={optionsOf(BACKFILLS)} onChange={setBackfill} />
-      <Button className="button main" isDisabled={!isRight} onPress={() => void begin()}>
+      <Button className="button main" isDisabled={sinceWrong !== undefined} onPress={() => void begin()}>
         Run
       </Button>
     </div>

@@ -1,10 +1,9 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
-import { secondsOf } from "../format/times";
 import { Check } from "../parts/Check";
 import { Text } from "../parts/Text";
 import { Figures } from "./Comparison";
-import { waits, type Backtest } from "./figures";
+import { sinceOf, spanWrong, waits, type Backtest } from "./figures";
 import { apply, tune } from "./running";
 import { said } from "./TryLastWeek";
 
@@ -17,13 +16,11 @@ interface BeginProps {
 export function BeginTuning({ onStarted, onWrong }: BeginProps) {
   const [since, setSince] = useState("28d");
   const [isAuto, setIsAuto] = useState(false);
-  const seconds = secondsOf(since);
-  const isRight = Number.isFinite(seconds) && seconds > 0;
+  const sinceWrong = spanWrong(since);
   const begin = () =>
     said(onWrong, async () => {
       onWrong("");
-      const from = new Date(Date.now() - seconds * 1000).toISOString();
-      const outcome = await tune({ since: from, apply: isAuto ? "auto" : "manual" });
+      const outcome = await tune({ since: sinceOf(since, Date.now()), apply: isAuto ? "auto" : "manual" });
       if ("message" in outcome) onWrong(outcome.message);
       else onStarted(outcome.id);
     });
@@ -34,18 +31,13 @@ export function BeginTuning({ onStarted, onWrong }: BeginProps) {
         sessions, which the search has not seen.
       </p>
       <div className="row">
-        <Text
-          label="Tune on the last"
-          value={since}
-          onChange={setSince}
-          wrong={isRight ? undefined : "Enter a duration, like 28d."}
-        />
+        <Text label="Tune on the last" value={since} onChange={setSince} wrong={sinceWrong} />
         <Check
           text="Apply a better policy; take it back if sessions start later than forecast for 6 hours"
           isOn={isAuto}
           onChange={setIsAuto}
         />
-        <Button className="button" isDisabled={!isRight} onPress={() => void begin()}>
+        <Button className="button" isDisabled={sinceWrong !== undefined} onPress={() => void begin()}>
           Tune
         </Button>
       </div>

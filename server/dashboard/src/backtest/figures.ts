@@ -1,15 +1,28 @@
 import type { BacktestInput, BacktestQuery } from "../generated/graphql";
-import { duration } from "../format/times";
+import { duration, secondsOf } from "../format/times";
 
 export type Backtest = NonNullable<BacktestQuery["backtest"]>;
 export type Report = NonNullable<Backtest["report"]>;
 export type Row = Report["rows"][number];
 
 const DAY_MS = 86_400_000;
+/** The server runs no longer history again. */
+const DAYS_MAX = 365;
 
 /** The input of a backtest of the last days. */
 export function inputOf(runs: BacktestInput["runs"], days: number, now: number): BacktestInput {
   return { runs, since: new Date(now - days * DAY_MS).toISOString() };
+}
+
+/** The message about a typed length of the history; undefined if it is valid. */
+export function spanWrong(text: string): string | undefined {
+  const seconds = secondsOf(text);
+  return seconds > 0 && seconds * 1000 <= DAYS_MAX * DAY_MS ? undefined : `Enter up to ${DAYS_MAX} days, like 28d.`;
+}
+
+/** The time before now by a typed length. */
+export function sinceOf(text: string, now: number): string {
+  return new Date(now - secondsOf(text) * 1000).toISOString();
 }
 
 export const isOpen = (state: string) => state === "queued" || state === "running";
