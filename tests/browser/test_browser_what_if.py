@@ -42,6 +42,7 @@ async def test_what_if_questions_are_answered_and_kept_in_the_url(browser: Brows
         address = page.url
         await page.get_by_label("Changes of the policy").fill("order=alphabet")
         await expect(page.get_by_text("order is one of fair_share")).to_be_visible()
+        await expect(page.get_by_text("Correct the marked fields.")).to_be_visible()
         await page.goto(address)
         await expect(page.get_by_role("region", name="Would start now")).to_contain_text("next-one")
         assert await tab.accessibility() == []

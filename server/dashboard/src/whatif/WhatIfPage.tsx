@@ -80,7 +80,13 @@ export default function WhatIfPage() {
           />
         </section>
       </div>
-      {input ? <Answer input={input} agents={agents} /> : <p className="quiet">Fill in at least one of the parts.</p>}
+      {input ? (
+        <Answer input={input} agents={agents} />
+      ) : (
+        <p className="quiet">
+          {Object.keys(wrongs).length ? "Correct the marked fields." : "Fill in at least one of the parts."}
+        </p>
+      )}
     </div>
   );
 }
