@@ -52,3 +52,27 @@ async def test_a_template_saved_by_a_user_is_available_to_members_of_the_project
         await menu.get_by_role("button", name="two GPUs").click()
         await expect(page.get_by_label("Command")).to_have_value("python train.py")
         await expect(page.get_by_label("GPUs", exact=True)).to_have_value("2")
+
+
+async def test_the_newest_version_of_a_template_is_offered_on_a_page_left_open(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        await client.save_session_template("default", name="train", fields='{"command": "old"}')
+        page = await tab.open("/submit")
+        start = page.get_by_role("button", name=re.compile("Start from"))
+        menu = page.get_by_role("dialog", name="Start from")
+        await start.click()
+        await expect(menu.get_by_role("button", name="train", exact=True)).to_be_visible()
+        await menu.get_by_label("Save the form as").fill("train")
+        await expect(menu.get_by_text("It replaces the template of this name.")).to_have_count(0)
+        await menu.get_by_role("button", name="me, in every browser").click()
+        await page.get_by_role("option", name="project default").click()
+        await expect(menu.get_by_text("It replaces the template of this name.")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await client.save_session_template("default", name="train", fields='{"command": "new"}')
+        await client.save_session_template("default", name="written later", fields="{}")
+        await start.click()
+        await expect(menu.get_by_role("button", name="written later", exact=True)).to_be_visible()
+        await menu.get_by_role("button", name="train", exact=True).click()
+        await expect(page.get_by_label("Command")).to_have_value("new")

@@ -28,6 +28,7 @@ const COMMANDS_MAX = 8;
 const OWN = "this browser";
 const PERSONAL = "";
 const DEFAULT_PROJECT = "default";
+const REPLACES = "It replaces the template of this name.";
 
 /** Recent commands and templates to start from. */
 export function StartFrom({ form, setForm, copy }: Props) {
@@ -41,14 +42,25 @@ export function StartFrom({ form, setForm, copy }: Props) {
   const [target, setTarget] = useState(PERSONAL);
   const targets = [...new Set([...(me?.projects ?? []), DEFAULT_PROJECT])];
   const [asked, setAsked] = useState<Form | null>(null);
-  const close = () => setOpen(false);
+  const turn = (isNext: boolean) => {
+    setOpen(isNext);
+    setAsked(null);
+    if (!isNext) return;
+    // Colleagues may have changed theirs since.
+    shared.refresh();
+    recent.refresh();
+  };
+  const close = () => turn(false);
+  const isTaken =
+    target === OWN
+      ? saved.some((one) => one.name === name.trim())
+      : shared.data?.some((one) => one.project === target && one.name === name.trim());
   const begin = (next: Form) => {
     if (parametersOf(next).length) {
       setAsked(next);
       return;
     }
     setForm(next);
-    setAsked(null);
     close();
   };
   const save = async () => {
@@ -58,7 +70,7 @@ export function StartFrom({ form, setForm, copy }: Props) {
     setName("");
   };
   return (
-    <DialogTrigger isOpen={isOpen} onOpenChange={setOpen}>
+    <DialogTrigger isOpen={isOpen} onOpenChange={turn}>
       <Button className="button">
         Start from <span aria-hidden="true">▾</span>
       </Button>
@@ -102,7 +114,7 @@ export function StartFrom({ form, setForm, copy }: Props) {
             ))}
           </ul>
           <div className="pair">
-            <Text label="Save the form as" value={name} onChange={setName} />
+            <Text label="Save the form as" value={name} hint={isTaken ? REPLACES : undefined} onChange={setName} />
             <Choice
               label="For"
               value={target}
