@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, WebSocketRoute, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.client.generated.inputs import CancelSessionInput
@@ -22,6 +22,28 @@ mutation ($input: CreateApiKeyInput!) {
   create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
 }
 """
+
+
+class Network:
+    """Carries the WebSockets of a page. While it is cut, and on those opened before, nothing arrives."""
+
+    def __init__(self) -> None:
+        self.is_cut = False
+        self._cuts = 0
+
+    def cut(self) -> None:
+        self.is_cut = True
+        self._cuts += 1
+
+    def carry(self, socket: WebSocketRoute) -> None:
+        server, opened = socket.connect_to_server(), self._cuts
+
+        def pass_on(to: WebSocketRoute, message: str | bytes) -> None:
+            if not self.is_cut and opened == self._cuts:
+                to.send(message)
+
+        socket.on_message(lambda message: pass_on(server, message))
+        server.on_message(lambda message: pass_on(socket, message))
 
 
 async def running(server: OwnServer) -> str:
@@ -118,3 +140,23 @@ async def test_operators_have_a_terminal_in_sessions_of_others_and_viewers_none(
             page = await tab.open(f"/sessions/{session}")
             await expect(page.get_by_role("region", name="Log")).to_be_visible()
             await expect(page.get_by_role("region", name="Terminal")).to_have_count(count)
+
+
+async def test_a_terminal_continues_after_the_network_was_away_without_a_sign(
+    browser: Browser, demo: OwnServer
+) -> None:
+    session = await running(demo)
+    network = Network()
+    async with signed_in(browser, demo) as tab:
+        tab.is_away_expected = True
+        await tab.page.route_web_socket(re.compile("^ws:"), network.carry)
+        page = await tab.open(f"/sessions/{session}")
+        await page.get_by_role("button", name="Open a terminal").click()
+        rows = page.locator(".xterm-rows")
+        await expect(rows).to_have_text(re.compile(r"[$#]"))
+        network.cut()
+        await page.locator(".xterm-helper-textarea").focus()
+        await page.keyboard.type("echo typed $((6 * 7))\n")
+        await expect(page.locator(".connection.lost")).to_be_visible()
+        network.is_cut = False
+        await expect(rows).to_contain_text("typed 42")

@@ -98,9 +98,17 @@ test("a terminal sends nothing twice and keeps its name when it reconnects", () 
   const second = FakeSocket.opened[1];
   second?.attach(60);
   expect(second?.typed).toEqual(["three"]);
-  const names = [first, second].map((one) => JSON.parse(one?.texts[0] ?? "{}").terminal.viewer as string);
+  connection.type("four");
+  connection.renew(); // the network is back, and the second connection gives no sign
+  const third = FakeSocket.opened[2];
+  third?.attach(65);
+  expect(third?.typed).toEqual(["four"]);
+  second?.onclose({ code: 1006, reason: "" });
+  vi.runOnlyPendingTimers();
+  expect(FakeSocket.opened.length).toBe(3);
+  const names = [first, second, third].map((one) => JSON.parse(one?.texts[0] ?? "{}").terminal.viewer as string);
   expect(names[0]).toMatch(/^[0-9a-f]{12}$/);
-  expect(names[1]).toBe(names[0]);
+  expect(names).toEqual([names[0], names[0], names[0]]);
   connection.close();
   vi.unstubAllGlobals();
   vi.useRealTimers();

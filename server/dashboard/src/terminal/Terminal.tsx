@@ -2,6 +2,7 @@ import { useEffect, useRef } from "react";
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Xterm, type ITheme } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
+import { onEvent } from "../api/feed";
 import { useColourScheme } from "../shell/theme";
 import { allowStyles } from "./allowed";
 import { TerminalConnection, type TerminalName, type TerminalState } from "./connection";
@@ -46,6 +47,7 @@ export default function Terminal({ sessionId, rank, name, isReadOnly, onState }:
         onState,
       },
     );
+    const stop = onEvent((event) => event === "reconnected" && connection.renew());
     xterm.onData((text) => connection.type(text));
     xterm.onResize(() => connection.resize());
     const observer = new ResizeObserver(() => fit.fit());
@@ -53,6 +55,7 @@ export default function Terminal({ sessionId, rank, name, isReadOnly, onState }:
     xterm.focus();
     return () => {
       observer.disconnect();
+      stop();
       connection.close();
       xterm.dispose();
       forbidStyles();

@@ -70,6 +70,14 @@ export class TerminalConnection {
     this.send(frame("r", new Uint8Array(size.buffer)));
   }
 
+  /** Connects again after the network was away: the present connection may have ended without a sign. */
+  renew(): void {
+    const { socket } = this;
+    if (this.isOver || socket === null) return;
+    this.leave(socket);
+    this.open();
+  }
+
   close(): void {
     this.isOver = true;
     clearTimeout(this.timer);
@@ -183,11 +191,14 @@ export class TerminalConnection {
     });
     if (this.behind <= BEHIND_BYTES_MAX) return;
     // A browser cannot stop reading: the output that the terminal keeps meanwhile is shown afterwards.
-    const { socket } = this;
+    this.timer = undefined;
+    if (this.socket) this.leave(this.socket);
+  }
+
+  private leave(socket: WebSocket): void {
     this.socket = null;
     this.isAttached = false;
-    this.timer = undefined;
-    socket?.close();
+    socket.close();
   }
 
   private send(data: Uint8Array<ArrayBuffer>): void {
