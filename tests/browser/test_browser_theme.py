@@ -9,7 +9,9 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
+from aliquot.cli.acceptance.run import CANCEL
 from browser_tab import signed_in
+from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
 
@@ -65,3 +67,18 @@ async def test_the_dark_theme_is_printed_dark_on_light(browser: Browser, demo: O
         text = await page.evaluate("getComputedStyle(document.body).color")
         await page.emulate_media(media="print")
         await page.wait_for_function("(text) => getComputedStyle(document.body).color !== text", arg=text)
+
+
+async def test_nothing_is_cut_off_on_paper(browser: Browser, demo: OwnServer) -> None:
+    cut = "(part) => getComputedStyle(part).overflow !== 'visible' && part.scrollHeight > part.clientHeight + 1"
+    async with signed_in(browser, demo, viewport={"width": 700, "height": 900}) as tab, demo.client() as client:
+        session = await submit(client, "sleep 1000", {"cuda.shares": "0.1"}, name="printed")
+        page = await tab.open("/sessions?state=running")
+        await expect(page.get_by_role("link", name="printed")).to_be_visible()
+        await page.emulate_media(media="print")
+        await expect(page.get_by_role("region", name="Running sessions")).to_have_css("overflow", "visible")
+        long = await submit(client, "sleep 1000; " + "true; " * 400, {"cuda.shares": "0.1"}, name="long")
+        await page.goto(f"{demo.url}/sessions/{long}")
+        assert await page.locator(".command").evaluate(cut) is False
+        for id in (session, long):
+            await client.change(CANCEL, {"id": id})
