@@ -1,5 +1,7 @@
 """Text typed into dialogues outlives a sign-in that expires; the focus stays where it was of use."""
 
+from typing import Final
+
 import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
@@ -10,6 +12,19 @@ from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import Tab, signed_in
 
 pytestmark = pytest.mark.anyio
+
+SEEN: Final = """
+(state) => {
+  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
+ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+ADD_KEY: Final = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
+}
+"""
 
 
 async def signs_in_again(tab: Tab, server: OwnServer) -> None:
@@ -72,3 +87,24 @@ async def test_the_focus_stays_beside_a_button_that_is_disabled_by_its_press(bro
                 await page.get_by_role("button", name="Save").press("Enter")
             await expect(page.get_by_role("button", name="No changes")).to_be_visible()
             await expect(version).to_be_focused()
+
+
+async def test_a_form_is_not_that_of_another_user_who_signs_in_in_another_tab(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with demo.client() as client:
+        keys = []
+        for name in ("anna", "carl"):
+            await client.change(ADD_USER, {"input": {"name": name, "role": "user"}})
+            keys.append((await client.change(ADD_KEY, {"input": {"user": name, "name": "laptop"}}))["secret"])
+    async with signed_in(browser, demo, key=keys[0]) as tab:
+        page = await tab.open("/submit")
+        command = page.get_by_label("Command", exact=True)
+        await command.fill("python annas.py")
+        for name, key, typed in (("carl", keys[1], ""), ("anna", keys[0], "python annas.py")):
+            code = await page.context.request.post(f"{demo.url}/login-code", headers={"authorization": f"Bearer {key}"})
+            await page.context.request.get(demo.url + (await code.json())["path"])
+            for state in ("hidden", "visible"):
+                await page.evaluate(SEEN, state)
+            await expect(page.get_by_role("button", name=f"Account of {name}")).to_be_visible()
+            await expect(command).to_have_value(typed)

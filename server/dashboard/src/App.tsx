@@ -17,9 +17,11 @@ const UsagePage = lazy(() => import("./usage/UsagePage"));
 
 /** All routes of the dashboard. The server answers each of them with the same page. */
 export function App() {
-  if (useObservable(user) === "") return <SignIn />;
+  const name = useObservable(user);
+  if (name === "") return <SignIn />;
+  // Anew for another user, who may have signed in in another tab: forms hold what the one before has typed.
   return (
-    <Shell>
+    <Shell key={name}>
       <Suspense fallback={<p className="quiet">Loading …</p>}>
         <Switch>
           <Route path="/" component={ClusterPage} />

@@ -3,19 +3,19 @@ import { user } from "../api/presence";
 import { storeDraft, storedDraft, useStoredDraft } from "./drafts";
 
 /**
- * The state of a form in a dialogue. It outlives a sign-in that expires and a reload, but not the dialogue.
+ * The state of a form in a dialogue. It outlives the sign-in and a reload, but not the dialogue.
  *
  * @param form the name of the form, to which that of the user is added.
  */
 export function useFormState<T>(form: string, first: T): readonly [T, (next: T) => void] {
-  const [name] = useState(() => formOfUser(form));
+  const [{ owner, name }] = useState(() => ({ owner: user.get(), name: formOfUser(form) }));
   const [state, setState] = useState<T>(() => (storedDraft(name) as T | null) ?? first);
   useStoredDraft(name, state);
   useEffect(
     () => () => {
-      if (user.get() !== "") storeDraft(name, null);
+      if (user.get() === owner) storeDraft(name, null);
     },
-    [name],
+    [owner, name],
   );
   return [state, setState];
 }
