@@ -1,12 +1,13 @@
 """Text typed into dialogues outlives a sign-in that expires; the focus stays where it was of use."""
 
+import asyncio
 from typing import Final
 
 import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import Tab, signed_in
@@ -108,3 +109,56 @@ async def test_a_form_is_not_that_of_another_user_who_signs_in_in_another_tab(
                 await page.evaluate(SEEN, state)
             await expect(page.get_by_role("button", name=f"Account of {name}")).to_be_visible()
             await expect(command).to_have_value(typed)
+
+
+class SlowAnswer:
+    """Keeps back the answers to one mutation of a page until it is let go."""
+
+    def __init__(self, mutation: str) -> None:
+        self._mutation = mutation
+        self.is_asked, self.may_go = asyncio.Event(), asyncio.Event()
+
+    async def take(self, route: Route) -> None:
+        answer = await route.fetch()
+        if f"mutation {self._mutation}" in (route.request.post_data or ""):
+            self.is_asked.set()
+            await self.may_go.wait()
+        await route.fulfill(response=answer)
+
+
+async def test_a_slow_answer_does_not_lead_away_from_the_page_that_is_shown_now(
+    browser: Browser, demo: OwnServer
+) -> None:
+    slow = SlowAnswer("Submit")
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/submit")
+        await page.route("**/graphql", slow.take)
+        await page.get_by_label("Command", exact=True).fill("true")
+        await page.get_by_label("Name", exact=True).fill("slow one")
+        await page.get_by_role("button", name="Submit", exact=True).click()
+        await slow.is_asked.wait()
+        await page.get_by_role("link", name="Calendar", exact=True).click()
+        await page.get_by_role("button", name="Book …").click()
+        await page.get_by_role("dialog").get_by_label("Name").fill("paper")
+        slow.may_go.set()
+        await expect(page.get_by_text("Submitted: slow one")).to_be_visible()
+        await expect(page.get_by_role("dialog").get_by_label("Name")).to_have_value("paper")
+        await expect(page).to_have_url(f"{demo.url}/calendar")
+
+
+async def test_a_slow_answer_closes_no_form_that_was_opened_after_it(browser: Browser, demo: OwnServer) -> None:
+    slow = SlowAnswer("Reserve")
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/calendar?view=day")
+        await page.route("**/graphql", slow.take)
+        dialogue = page.get_by_role("dialog")
+        await page.get_by_role("button", name="Book …").click()
+        await dialogue.get_by_label("Name").fill("first")
+        await dialogue.get_by_role("button", name="Book").click()
+        await slow.is_asked.wait()
+        await dialogue.get_by_role("button", name="Close").click()
+        await page.get_by_role("button", name="Book …").click()
+        await dialogue.get_by_label("Name").fill("second")
+        slow.may_go.set()
+        await expect(page.get_by_text("Booked.")).to_be_visible()
+        await expect(dialogue.get_by_label("Name")).to_have_value("second")

@@ -7,6 +7,7 @@ import { inLabels } from "../format/words";
 import { Dialogue } from "../parts/Dialogue";
 import { storedFormState, useFormState } from "../parts/formState";
 import { useSettled } from "../parts/settled";
+import { useIsShown } from "../parts/shown";
 import { Text } from "../parts/Text";
 import { WithLinks } from "../queue/WithLinks";
 import { carryOut } from "../session/actions";
@@ -46,6 +47,7 @@ export function BookDialogue({ window, onClose }: Props) {
   const first = { name: "", from: localText(fromMs), to: localText(toMs), gpus: "1", models: "", window };
   const [form, setForm] = useFormState<Form>(FORM, first);
   const { name, from, to, gpus, models } = form;
+  const isShown = useIsShown();
   const edit = (part: Partial<Form>) => setForm({ ...form, ...part });
   const times = { fromMs: momentOfLocal(from, fromMs), toMs: momentOfLocal(to, toMs), gpus: Number(gpus) };
   const changes = { from: changeText(from, times.fromMs), to: changeText(to, times.toMs) };
@@ -68,7 +70,8 @@ export function BookDialogue({ window, onClose }: Props) {
   const said = effect.data ? effectText(effect.data) : inLabels(effect.fault?.message ?? "…", LABELS);
   const book = async () => {
     const input = inputOf(name.trim());
-    if (await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve, LABELS)) onClose();
+    const isDone = await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve, LABELS);
+    if (isDone && isShown()) onClose();
   };
   return (
     <Dialogue

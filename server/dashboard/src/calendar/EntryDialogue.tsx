@@ -7,6 +7,7 @@ import { useIdentity } from "../identity/me";
 import { mayChange, mayOperate } from "../identity/rights";
 import { ConfirmButton } from "../parts/ConfirmButton";
 import { Dialogue } from "../parts/Dialogue";
+import { useIsShown } from "../parts/shown";
 import { carryOut } from "../session/actions";
 import { EMPTY } from "../submit/form";
 import { addressOf } from "../submit/templates";
@@ -15,12 +16,14 @@ import type { Entry } from "./entries";
 /** One booking or running session, and what its owner may do with it. */
 export function EntryDialogue({ entry, onClose }: { readonly entry: Entry; readonly onClose: () => void }) {
   const me = useIdentity();
+  const isShown = useIsShown();
   const { booking, session } = entry;
   const isMine = booking !== null && (booking.owner === me?.name || mayOperate(me));
   const giveBack = async (name: string, series: boolean) => {
     const act = async () => (await change(GiveBackReservationDocument, { name, series })).give_back_reservation;
     const one = booking?.is_active ? "Given back." : "The booking is canceled.";
-    if (await carryOut(series ? "This booking and the later ones are canceled." : one, act)) onClose();
+    const isDone = await carryOut(series ? "This booking and the later ones are canceled." : one, act);
+    if (isDone && isShown()) onClose();
   };
   return (
     <Dialogue

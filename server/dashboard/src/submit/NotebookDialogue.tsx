@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { useLocation } from "wouter";
 import { Dialogue } from "../parts/Dialogue";
+import { useIsShown } from "../parts/shown";
 import { Text } from "../parts/Text";
 import { slotFor, wrongsOf, type Form } from "./form";
 import { NOTEBOOK, submitNotebook } from "./presets";
@@ -12,6 +13,7 @@ export default function NotebookDialogue({ onClose }: { readonly onClose: () => 
   const [form, setForm] = useState(NOTEBOOK);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
+  const isShown = useIsShown();
   const wrongs = wrongsOf(form);
   const isWhole = Object.keys(wrongs).length === 0;
   const edit = (part: Partial<Form>) => setForm({ ...form, ...part });
@@ -19,7 +21,7 @@ export default function NotebookDialogue({ onClose }: { readonly onClose: () => 
     setBusy(true);
     const address = await submitNotebook(form);
     setBusy(false);
-    if (address) go(address);
+    if (address && isShown()) go(address);
   };
   return (
     <Dialogue

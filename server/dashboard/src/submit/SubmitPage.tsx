@@ -12,6 +12,8 @@ import { useIdentity } from "../identity/me";
 import { maySubmit, readsOnly } from "../identity/rights";
 import { storeDraft, storedDraft, useStoredDraft } from "../parts/drafts";
 import { Empty } from "../parts/Empty";
+import { showNotice } from "../parts/notices";
+import { useIsShown } from "../parts/shown";
 import { loadSession } from "../session/loading";
 import { formOf, leftOutOf } from "./again";
 import { AdvancedFields } from "./AdvancedFields";
@@ -48,6 +50,7 @@ function SubmitForm() {
   const [touched, setTouched] = useState<ReadonlySet<Field>>(new Set());
   const [refusal, setRefusal] = useState<Objection | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const isShown = useIsShown();
   const page = useRef<HTMLFormElement>(null);
   const [, go] = useLocation();
   const cluster = useLive(loadCluster, "cluster", { everyMs: 10_000, isShared: true });
@@ -75,8 +78,10 @@ function SubmitForm() {
     setBusy(false);
     if ("id" in outcome) {
       forget();
-      go(`/sessions/${outcome.id}`);
-    } else focusWrong(page.current, () => setRefusal(outcome));
+      if (isShown()) go(`/sessions/${outcome.id}`);
+      else showNotice({ tone: "good", text: `Submitted: ${outcome.id}` });
+    } else if (isShown()) focusWrong(page.current, () => setRefusal(outcome));
+    else showNotice({ tone: "bad", text: inForm(outcome.message) });
   };
 
   return (

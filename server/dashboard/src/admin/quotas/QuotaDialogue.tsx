@@ -12,6 +12,7 @@ import {
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
 import { useFormState } from "../../parts/formState";
+import { useIsShown } from "../../parts/shown";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import {
@@ -52,6 +53,7 @@ const NO_USES: readonly Use[] = [];
 /** Creates or changes a quota; beside each limit is the present use. */
 export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props) {
   const [{ base, draft }, setState] = useFormState(`quota/${subjectOf(start)}`, { base: start, draft: start });
+  const isShown = useIsShown();
   const newest = changedBy(draft, quotas);
   const behind = behindText(draft, newest);
   const uses = useLive(async () => (await ask(QuotaUseDocument, {})).quota_use, "quota_use", { everyMs: 10_000 });
@@ -63,8 +65,11 @@ export function QuotaDialogue({ start, quotas, refresh, onClose, onDone }: Props
   const edit = (part: Partial<Draft>) => setState({ base, draft: { ...draft, ...part } });
   const save = async () => {
     const input = inputOf(draft);
-    if (await carryOut("The quota is saved.", async () => (await change(SetQuotaDocument, { input })).set_quota))
-      onDone();
+    const isDone = await carryOut(
+      "The quota is saved.",
+      async () => (await change(SetQuotaDocument, { input })).set_quota,
+    );
+    if (isDone && isShown()) onDone();
     else refresh();
   };
   const catchUp = () => {
