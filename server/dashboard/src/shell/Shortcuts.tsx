@@ -1,7 +1,9 @@
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
+import { Boundary } from "../parts/Boundary";
 import { Dialogue } from "../parts/Dialogue";
 import { LETTERS, shortcutOf } from "./entries";
+import { useCloseOnBack } from "./onBack";
 
 const load = () => import("./Palette");
 const Palette = lazy(load);
@@ -26,6 +28,7 @@ export function Shortcuts() {
     typed.current = what === "palette" ? "" : null;
     setShown(what);
   };
+  useCloseOnBack(() => open(null));
   useEffect(() => {
     const timer = setTimeout(() => void load().catch(() => undefined), LOADED_AFTER_MS);
     return () => clearTimeout(timer);
@@ -61,9 +64,11 @@ export function Shortcuts() {
   return (
     <>
       {shown === "palette" ? (
-        <Suspense>
-          <Palette typed={typed} onClose={() => open(null)} />
-        </Suspense>
+        <Boundary place="palette">
+          <Suspense>
+            <Palette typed={typed} onClose={() => open(null)} />
+          </Suspense>
+        </Boundary>
       ) : null}
       <Dialogue title="Keyboard" isOpen={shown === "help"} onClose={() => open(null)}>
         <dl className="keys">

@@ -4,10 +4,12 @@ import { Link } from "wouter";
 import { signOut } from "../api/presence";
 import { useObservable } from "../api/observable";
 import { useIdentity } from "../identity/me";
+import { Boundary } from "../parts/Boundary";
 import { Check } from "../parts/Check";
 import { showNotice } from "../parts/notices";
 import { Segments } from "../parts/Segments";
 import { setNotifying, settings } from "./notifications";
+import { useCloseOnBack } from "./onBack";
 import { setTheme, theme } from "./theme";
 
 const NoticeSettings = lazy(() => import("./NoticeSettings"));
@@ -26,6 +28,10 @@ export function UserMenu({ name }: { readonly name: string }) {
   const [isOpen, setOpen] = useState(false);
   const [isEditing, setEditing] = useState(false);
   const close = () => setOpen(false);
+  useCloseOnBack(() => {
+    close();
+    setEditing(false);
+  });
   const leave = async () => {
     close();
     const fault = await signOut();
@@ -79,9 +85,11 @@ export function UserMenu({ name }: { readonly name: string }) {
         </Popover>
       </DialogTrigger>
       {isEditing ? (
-        <Suspense>
-          <NoticeSettings onClose={() => setEditing(false)} />
-        </Suspense>
+        <Boundary place="notices">
+          <Suspense>
+            <NoticeSettings onClose={() => setEditing(false)} />
+          </Suspense>
+        </Boundary>
       ) : null}
     </>
   );
