@@ -60,3 +60,21 @@ async def test_a_closed_dialogue_is_not_in_the_history_twice(browser: Browser, d
         await expect(page.get_by_role("dialog")).to_have_count(0)
         await page.go_back()
         await expect(page.get_by_role("tab", name="Policy")).to_have_attribute("aria-selected", "true")
+
+
+async def test_back_closes_what_is_open_over_the_page(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/usage")
+        for name in ("Account", "Notice settings", "Go to", "Keyboard"):
+            await page.get_by_role("link", name="Sessions").first.click()
+            await expect(page.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
+            if name in ("Go to", "Keyboard"):
+                await page.keyboard.press("Control+k" if name == "Go to" else "?")
+            else:
+                await page.get_by_role("button", name="Account of").click()
+            if name == "Notice settings":
+                await page.get_by_role("button", name="Notice settings …").click()
+            await expect(page.get_by_role("dialog", name=name)).to_be_visible()
+            await page.go_back()
+            await expect(page.get_by_role("heading", name="Usage", exact=True)).to_be_visible()
+            await expect(page.get_by_role("dialog")).to_have_count(0)
