@@ -17,6 +17,7 @@ from aliquot.core.simulation.tuning import TuningTask, tune
 from aliquot.service.backtests.jobs import Backtests
 from aliquot.service.backtests.policy_trial import BY_TUNING, LEFT_US, TRIAL_ID, TRIAL_US, PolicyTrial
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
+from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.forecast_board import SWITCHED_OFF
 from aliquot.service.state.journal import Journal
 from aliquot_schema.errors import InvalidRequest, StateConflict, VersionConflict
@@ -312,6 +313,29 @@ async def test_a_tuning_that_is_canceled_while_its_proposal_is_committed_has_app
         may_commit.set()
         found = await canceling
         assert (found.state, found.applied_version) == (BacktestState.COMPLETED, on.state.policy.version)
+        assert on.state.actions[TRIAL_ID].facts["state"] == "on trial"
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+async def test_a_proposal_is_applied_once_the_database_is_back(
+    is_written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        on.state.board.missing = None
+        transact, faults = on.journal.transact, [StoreUnavailable("the connection ended before the answer came")]
+
+        async def fail_once(change: Any, *, actor: str, request_id: Any = None) -> Any:
+            fails = actor == BY_TUNING and bool(faults)
+            done = None if fails and not is_written else await transact(change, actor=actor, request_id=request_id)
+            if fails:
+                raise faults.pop()
+            return done
+
+        monkeypatch.setattr(on.journal, "transact", fail_once)
+        _, found = await tuned(on, proposal(on.state.policy.version), NewTuning(apply=TuneApply.AUTO))
+        assert found.tuning is not None
+        assert (found.applied_version, found.tuning.notes) == (on.state.policy.version, ())
+        assert on.state.policy.weights.age == 16
         assert on.state.actions[TRIAL_ID].facts["state"] == "on trial"
 
 

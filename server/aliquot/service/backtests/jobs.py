@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from aliquot.core.policy_changes import amended
 from aliquot.service.access import check_role
 from aliquot.service.backtests.orders import BacktestOrders
-from aliquot.service.backtests.policy_trial import BY_TUNING, begin_trial, with_outcome
+from aliquot.service.backtests.policy_trial import BY_TUNING, apply_on_trial, apply_proposal, with_outcome
 from aliquot.service.backtests.ports import (
     KEPT_MAX,
     OPEN,
@@ -24,12 +23,11 @@ from aliquot.service.backtests.ports import (
     StoredBacktest,
     interrupted,
 )
-from aliquot.service.operators import OperatorCommands, check_version
+from aliquot.service.operators import OperatorCommands
 from aliquot.service.ports import Clock, StoreUnavailable
 from aliquot.service.state.forecast_board import SWITCHED_OFF
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
-from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import moment
 from aliquot_schema.errors import InvalidRequest, NotFound, StateConflict, Unavailable, VersionConflict
 from aliquot_schema.orchestration import Action
@@ -109,36 +107,31 @@ class Backtests(OperatorCommands):
         if not tuning.is_better:
             raise StateConflict(tuning.verdict, id=name[:80], state=view.state)
         if view.applied_version != self._state.policy.version:
-            version = await self._act(caller, lambda draft: self._apply(draft, name, tuning))
+            now_us = self._clock.now_us()
+            version = await self._act(caller, lambda draft: apply_proposal(draft, name, tuning, now_us=now_us))
             view = replace(view, applied_version=version)
             self._set(name, applied_version=version)
             await self._save(view)
         return view
 
-    def _apply(self, draft: UnitOfWork, name: str, tuning: TuningReport, *, on_trial: bool = False) -> int:
-        known, now_us = draft.policy(), self._clock.now_us()
-        check_version("the policy", expected=tuning.base_version, actual=known.version, advice="tune again")
-        weights = {change.field: change.value for change in tuning.changes}
-        news = draft.put(replace(amended(known, {"weights": weights}), changed_us=now_us), "changed")
-        words = ", ".join(f"{change.name}={change.after}" for change in tuning.changes)
-        facts = {"tuning": name, "changes": words, "verdict": tuning.verdict, "version": str(news.version)}
-        draft.put(Action(id="tuning_applied", facts=facts), "tuning_applied")
-        if on_trial:
-            begin_trial(draft, name, before=known.weights, version=news.version, now_us=now_us)
-        return news.version
-
     async def _apply_itself(self, name: str, tuning: TuningReport) -> TuningReport:
-        """Apply a better policy on trial; if the policy has changed meanwhile, the proposal stays one, and says so."""
+        """Apply a better policy on trial, waiting for a database that is away; if the policy has changed meanwhile,
+        the proposal stays one, and says so."""
         self._applying = name
-        try:
-            version = await self._journal.transact(
-                lambda draft: self._apply(draft, name, tuning, on_trial=True), actor=BY_TUNING
-            )
-        except (VersionConflict, Unavailable) as error:
-            log.warning("the proposal of %s was not applied: %s", name, error.message)
-            return replace(tuning, notes=(*tuning.notes, f"the proposal was not applied: {error.message}"))
-        self._set(name, applied_version=version)
-        return tuning
+        while True:
+            try:
+                version = await self._journal.transact(
+                    lambda draft: apply_on_trial(draft, name, tuning, now_us=self._clock.now_us()), actor=BY_TUNING
+                )
+            except StoreUnavailable as error:
+                log.warning("the proposal of %s cannot be applied yet: %s", name, error.message)
+                await self._clock.sleep(SAVE_S)
+                continue
+            except (VersionConflict, Unavailable) as error:
+                log.warning("the proposal of %s was not applied: %s", name, error.message)
+                return replace(tuning, notes=(*tuning.notes, f"the proposal was not applied: {error.message}"))
+            self._set(name, applied_version=version)
+            return tuning
 
     def _free(self, caller: Caller) -> tuple[BacktestSources, str]:
         """What runs a new job, and its name."""

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from aliquot.core.foresight.accuracy import SHOWN_MIN
 from aliquot.core.policy_changes import amended
+from aliquot.service.operators import check_version
 from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot_schema.ids import UserId
 from aliquot_schema.orchestration import Action
-from aliquot_schema.policies import Weights
-from aliquot_schema.views.backtests import BacktestView
+from aliquot_schema.views.backtests import BacktestView, TuningReport
 
 BY_TUNING: Final = UserId("system:tuning")
 """Actor of what tunings and trials do by themselves."""
@@ -39,16 +39,33 @@ TAKEN_BACK: Final = "taken back"
 log: Final = logging.getLogger("aliquot.policy")
 
 
-def begin_trial(draft: UnitOfWork, tuning: str, *, before: Weights, version: int, now_us: int) -> None:
-    """Record that a version of the policy is on trial, with the weights of before."""
-    facts = {
-        "state": OPEN,
-        "tuning": tuning,
-        "version": str(version),
-        "since_us": str(now_us),
-        "before": msgspec.json.encode(before).decode(),
-    }
+def apply_proposal(draft: UnitOfWork, name: str, tuning: TuningReport, *, now_us: int) -> int:
+    """Change the policy to the proposal of a tuning; returns the new version.
+
+    Raises:
+        VersionConflict: the policy has changed since the tuning began.
+    """
+    known = draft.policy()
+    check_version("the policy", expected=tuning.base_version, actual=known.version, advice="tune again")
+    weights = {change.field: change.value for change in tuning.changes}
+    news = draft.put(replace(amended(known, {"weights": weights}), changed_us=now_us), "changed")
+    words = ", ".join(f"{change.name}={change.after}" for change in tuning.changes)
+    facts = {"tuning": name, "changes": words, "verdict": tuning.verdict, "version": str(news.version)}
+    draft.put(Action(id="tuning_applied", facts=facts), "tuning_applied")
+    return news.version
+
+
+def apply_on_trial(draft: UnitOfWork, name: str, tuning: TuningReport, *, now_us: int) -> int:
+    """As `apply_proposal`, and record that this version of the policy is on trial, with the weights of before. No
+    effect if that is recorded already: the database may hold a commit that it could not confirm."""
+    trial = draft.action(TRIAL_ID)
+    if trial is not None and trial.facts["tuning"] == name:
+        return int(trial.facts["version"])
+    before = msgspec.json.encode(draft.policy().weights).decode()
+    version = apply_proposal(draft, name, tuning, now_us=now_us)
+    facts = {"state": OPEN, "tuning": name, "version": str(version), "since_us": str(now_us), "before": before}
     draft.put(Action(id=TRIAL_ID, facts=facts), "policy_trial_begun")
+    return version
 
 
 def with_outcome(view: BacktestView, state: State) -> BacktestView:
