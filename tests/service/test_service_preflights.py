@@ -5,8 +5,10 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from aliquot_schema.cluster.launching import KernelChanged, KernelPhase, KernelReport, PreflightOrder
+from aliquot_schema.cluster.agents import Capabilities
+from aliquot_schema.cluster.launching import AgentJoined, KernelChanged, KernelPhase, KernelReport, PreflightOrder
 from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.resources.confinement import ABILITIES
 from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.sessions import PREFLIGHT_FAILED, PREFLIGHT_REPLACEMENTS_MAX, Preflight
 from aliquot_schema.states import KernelState, SessionState
@@ -170,6 +172,35 @@ async def test_a_session_that_waits_after_a_failed_check_says_where_it_may_not_s
         assert view.preflight is not None
         assert (view.preflight.failures, view.preflight.agent_id) == (1, name)
         assert on.session(other).excluded_agents == ()
+
+
+@pytest.mark.parametrize(
+    ("asks", "able"),
+    [
+        ({"preflight": CHECK}, "can run preflights"),
+        ({"activates": "uv"}, "can activate environments"),
+        ({"workspace": 40 * "a"}, "can unpack uploaded files"),
+        ({}, ""),
+    ],
+)
+async def test_an_agent_that_would_ignore_a_part_of_the_order_gets_the_session_once_it_is_upgraded(
+    asks: dict[str, Any], able: str
+) -> None:
+    old = agent("a", devices=1)
+    old.capabilities = Capabilities(lacks=tuple(ABILITIES))
+    async with stage([old]) as on:
+        waits = await on.submit(**asks)
+        await on.advance()
+        if able:
+            view = await on.queries.session(CALLER, waits)
+            assert view is not None
+            assert view.waits is not None
+            assert view.waits.message.endswith(f"GPU {able} now.")
+            old.capabilities = Capabilities()
+            await on.on_event(AgentJoined(inventory=old.inventory()))
+            await on.advance()
+        await on.settle()
+        assert on.session(waits).state is not SessionState.QUEUED
 
 
 async def test_a_run_after_the_failure_starts_without_exclusions() -> None:

@@ -17,7 +17,7 @@ The headers of the handshake carry the agent's id and key. Then:
 
 Messages lost with a connection are not sent again: the inventory in `StateReport` is an agent's complete state, and the
 server repeats the requests that follow from it. Unknown fields and unknown messages are ignored, so
-additions within one protocol version must be safe to ignore.
+additions within one protocol version must be safe to ignore, or be sent only to agents that know them.
 """
 
 from collections.abc import Mapping
@@ -48,6 +48,8 @@ WINDOW: Final = 256
 """Upper bound on unacknowledged reports."""
 NOT_LEADER: Final = "not_leader"
 """Refusal code: another server leads, or is about to."""
+ORDER_FIELDS_MAX: Final = 256
+"""Of `Hello.order_fields`."""
 LOG_WINDOW_BYTES: Final = 256 * 1024
 """Flow-control window of one followed output; each piece is smaller."""
 
@@ -78,6 +80,8 @@ class Hello(Struct, frozen=True, kw_only=True):
     """Whether it understands `OpenStream`."""
     has_limits: bool = False
     """Whether it understands `SetLimit`."""
+    order_fields: tuple[str, ...] = ()
+    """The fields of a `LaunchOrder` that it knows; agents of the release before this field omit it."""
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
@@ -360,6 +364,8 @@ def _hello_fault(hello: Hello) -> str | None:
         or text_fault("boot_id", hello.boot_id, least=0)
         or text_fault("instance", hello.instance, least=0)
         or text_fault("software_version", hello.software_version, least=0)
+        or number_fault("the number of order_fields", len(hello.order_fields), least=0, most=ORDER_FIELDS_MAX)
+        or next(filter(None, (text_fault("order_fields", name) for name in hello.order_fields)), None)
         or number_fault("protocols.oldest", hello.protocols.oldest, least=0, most=2**31 - 1)
         or number_fault("protocols.newest", hello.protocols.newest, least=hello.protocols.oldest, most=2**31 - 1)
     )

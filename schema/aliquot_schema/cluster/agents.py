@@ -85,6 +85,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Why it runs none; empty if it does."""
     images: tuple[str, ...] = ()
     """Images that it holds for its default job account, at most `IMAGES_MAX`, sorted."""
+    lacks: tuple[str, ...] = ()
+    """Those of `ABILITIES` that an agent of an earlier release lacks; set by the server."""
 
 
 class Agent(Struct, frozen=True, kw_only=True):

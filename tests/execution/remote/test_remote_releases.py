@@ -26,8 +26,16 @@ from aliquot_schema.cluster.agent_protocol import (
     Welcome,
 )
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.cluster.launching import AgentJoined, Inventory, KernelChanged, KernelPhase, KernelReport
+from aliquot_schema.cluster.launching import (
+    AgentJoined,
+    Inventory,
+    KernelChanged,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
 from aliquot_schema.ids import NodeId
+from aliquot_schema.resources.confinement import ABILITIES
 from aliquot_schema.resources.leases import EndEvidence
 from remote_future import PROTOCOLS_NEXT, FutureWire
 from remote_in_memory import AGENT, KEY, QUICK, MessageRecorder, OneKey, hello, wire_pair
@@ -89,7 +97,7 @@ async def test_a_current_server_works_with_an_agent_of_the_next_release() -> Non
     meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
     try:
         async with asyncio.timeout(PATIENCE_S):
-            await agent.say(hello(protocols=PROTOCOLS_NEXT))
+            await agent.say(hello(protocols=PROTOCOLS_NEXT, order_fields=LaunchOrder.__struct_fields__))
             assert (await agent.until(Welcome)).protocol == 1
             described = Agent(
                 id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0
@@ -116,6 +124,31 @@ async def test_a_current_server_works_with_an_agent_of_the_next_release() -> Non
             assert await asking is None
             await executor.forget(AGENT, [order.kernel_id])
             assert (await agent.until(Forget)).kernel_ids == (order.kernel_id,)
+    finally:
+        await there.close(code=1000, reason="")
+        await meeting
+        await executor.close()
+
+
+async def test_what_orders_an_agent_of_the_previous_release_would_ignore_is_known() -> None:
+    executor = RemoteExecutor(keys=OneKey(), timing=QUICK, now_us=lambda: 1)
+    received = MessageRecorder(executor)
+    here, there = wire_pair()
+    agent = FutureWire(there)
+    meeting = asyncio.create_task(executor.meet(here, agent_id=AGENT, key=KEY))
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await agent.say(hello())
+            await agent.until(Welcome)
+            old = Agent(id=AGENT, version=0, node_id=NodeId("n"), hostname="h", registered_us=0, state_changed_us=0)
+            await agent.say(StateReport(number=1, inventory=Inventory(agent=old)))
+            joined = await received.wait_for(AgentJoined)
+            assert isinstance(joined, AgentJoined)
+            assert joined.inventory.agent.capabilities.lacks == tuple(ABILITIES)
+            asking = asyncio.create_task(executor.inventory(AGENT))
+            wanted = await agent.until(TellInventory)
+            await agent.say(Answer(request=wanted.request, inventory=Inventory(agent=old)))
+            assert (await asking).agent == joined.inventory.agent
     finally:
         await there.close(code=1000, reason="")
         await meeting

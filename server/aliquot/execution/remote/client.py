@@ -20,7 +20,7 @@ from aliquot.execution.remote.connection_file import marked
 from aliquot.execution.remote.dialing import ServerAddress, Unreachable, dialled, introduce, server_address
 from aliquot.execution.remote.session import AgentSession, NotLeading, Outbox, OutboxFull, Refused, ServerSilent
 from aliquot_schema.cluster.agent_protocol import PROTOCOLS, Goodbye, Hello, Welcome
-from aliquot_schema.cluster.launching import ALIVE
+from aliquot_schema.cluster.launching import ALIVE, LaunchOrder
 from aliquot_schema.errors import StateConflict, Unavailable
 
 
@@ -92,6 +92,7 @@ class AgentSender:
             protocols=PROTOCOLS,
             has_streams=True,
             has_limits=True,
+            order_fields=LaunchOrder.__struct_fields__,
         )
         self._outbox = Outbox()
 

@@ -196,10 +196,11 @@ class RemoteExecutor:
 
     async def inventory(self, agent_id: AgentId) -> Inventory:
         """See `AgentCore.inventory`."""
-        answer = await self._link(agent_id).ask(TellInventory(request=0))
+        link = self._link(agent_id)
+        answer = await link.ask(TellInventory(request=0))
         if answer.inventory is None:
             raise Unavailable(f"agent {agent_id} answered without an inventory")
-        return answer.inventory
+        return link.described(answer.inventory)
 
     async def has_account(self, agent_id: AgentId, account: str) -> bool | None:
         """See `AgentCore.has_account`; None for an older agent."""
@@ -322,9 +323,9 @@ class RemoteExecutor:
         match report:
             case StateReport():
                 self._join(link, report.inventory.agent)
-                message = AgentJoined(inventory=report.inventory)
+                message = AgentJoined(inventory=link.described(report.inventory))
             case DevicesReport():
-                message = DevicesChanged(inventory=report.inventory)
+                message = DevicesChanged(inventory=link.described(report.inventory))
             case ReadingsReport():
                 message = NewReadings(
                     agent_id=agent_id,

@@ -52,6 +52,7 @@ from aliquot_schema.cluster.launching import Inventory, LogChunk
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.resources.confinement import ABILITIES
 
 
 class LogStream:
@@ -219,6 +220,17 @@ class AgentLink:
             raise from_failure(answer.failure)
         return answer
 
+    def described(self, inventory: Inventory) -> Inventory:
+        """An inventory of the agent, with the abilities that its release lacks."""
+        agent = inventory.agent
+        lacks = tuple(field for field in ABILITIES if field not in self.hello.order_fields)
+        if agent.capabilities.lacks == lacks:
+            return inventory
+        return replace(inventory, agent=replace(agent, capabilities=replace(agent.capabilities, lacks=lacks)))
+
+    def _cannot(self, ability: str) -> str:
+        return f"agent {self.agent_id} ({self.hello.software_version}) cannot {ability}; upgrade it"
+
     async def set_limit(self, kernel_id: KernelId, *, epoch: int, time_limit_ms: int) -> None:
         """Change the time limit of a kernel.
 
@@ -227,8 +239,7 @@ class AgentLink:
             AliquotError: see `AgentCore.set_limit`.
         """
         if not self.hello.has_limits:
-            version = self.hello.software_version
-            raise Unavailable(f"agent {self.agent_id} ({version}) cannot change a time limit; upgrade it")
+            raise Unavailable(self._cannot("change a time limit"))
         await self.ask(SetLimit(request=0, kernel_id=kernel_id, epoch=epoch, time_limit_ms=time_limit_ms))
 
     async def open_stream(self, kernel_id: KernelId, target: StreamTarget) -> FlowStream:
@@ -239,7 +250,7 @@ class AgentLink:
             AliquotError: see `AgentCore.open_stream`.
         """
         if not self.hello.has_streams:
-            raise Unavailable(f"agent {self.agent_id} ({self.hello.software_version}) has no terminals; upgrade it")
+            raise Unavailable(self._cannot("open terminals, forward ports or send result files"))
         request = next(self._requests)
         stream = self._flows[request] = _LinkStream(request, send=self._send, forget=self._flows.pop)
         try:

@@ -15,7 +15,14 @@ from aliquot.core.saved_work import acknowledges, saved_ms
 from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, SessionId
-from aliquot_schema.resources.confinement import IMAGES_LABEL, SANDBOX_LABEL, SandboxProfile, image_label
+from aliquot_schema.resources.confinement import (
+    ABILITIES,
+    IMAGES_LABEL,
+    SANDBOX_LABEL,
+    SandboxProfile,
+    ability_label,
+    image_label,
+)
 from aliquot_schema.resources.leases import Kernel, Lease
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
@@ -123,8 +130,9 @@ class AgentRows:
 
 
 def _labels(agent: Agent) -> Mapping[str, str]:
-    """Its labels; its sandbox profile, and whether it runs containers, which sessions may require; and its images."""
-    profile, labels = agent.capabilities.sandbox, agent.all_labels
+    """Its labels; its sandbox profile, and what it can do, which sessions may require; and its images."""
+    profile, lacks = agent.capabilities.sandbox, agent.capabilities.lacks
+    labels = {**agent.all_labels, **{ability_label(field): "yes" for field in ABILITIES if field not in lacks}}
     if agent.capabilities.containers != "none":
         labels = {**labels, IMAGES_LABEL: "yes", **dict.fromkeys(map(image_label, agent.capabilities.images), "yes")}
     return {**labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else labels
