@@ -118,6 +118,12 @@ async def test_a_closed_subscription_has_the_close_code(server_url: str, query: 
     assert caught.value.code == code
 
 
+async def test_a_subscription_whose_key_has_ended_says_so(server_url: str) -> None:
+    async with Client(server_url, TOKEN) as client:
+        with pytest.raises(Unauthenticated, match="the key was revoked or has expired, or its user is disabled"):
+            await _numbers(client, "end_key", to=1)
+
+
 @pytest.mark.parametrize(
     "message", ["Cannot query field 'work' on type 'Session'.", "The operation has a cost of 9; at most 8 is taken."]
 )

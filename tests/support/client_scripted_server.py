@@ -71,6 +71,11 @@ async def too_slow(socket: WebSocket, subscribe: dict[str, Any]) -> None:
     await socket.close(4008, "too slow")
 
 
+async def end_key(socket: WebSocket, subscribe: dict[str, Any]) -> None:
+    await _next(socket, subscribe, 0)
+    await socket.close(4401, "Key ended")
+
+
 async def leave(socket: WebSocket, subscribe: dict[str, Any]) -> None:
     await socket.close(1001)
 
@@ -79,6 +84,14 @@ async def _next(socket: WebSocket, subscribe: dict[str, Any], number: int) -> No
     await socket.send_json({"type": "next", "id": subscribe["id"], "payload": {"data": {"number": number}}})
 
 
-SCRIPTS = {"count": count, "ping": ping, "refuse": refuse, "fault": fault, "too_slow": too_slow, "leave": leave}
+SCRIPTS = {
+    "count": count,
+    "ping": ping,
+    "refuse": refuse,
+    "fault": fault,
+    "too_slow": too_slow,
+    "end_key": end_key,
+    "leave": leave,
+}
 
 app = Starlette(routes=[Route("/graphql", answer, methods=["POST"]), WebSocketRoute("/graphql", follow)])

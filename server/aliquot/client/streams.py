@@ -125,7 +125,8 @@ def _type_name(code: str) -> str:
 def _lost(error: ConnectionClosed) -> Refused | ServerUnreachable | Unauthenticated:
     code, reason = (error.rcvd.code, error.rcvd.reason) if error.rcvd else (None, "")
     if code == KEY_ENDED:
-        return Unauthenticated("the server closed the stream: the key was revoked or has expired")
+        why = "the key was revoked or has expired, or its user is disabled"
+        return Unauthenticated(f"the server closed the stream: {why}")
     if code in REFUSED:
         return Refused({"__typename": "Forbidden", "message": f"the server closed the stream: {reason or code}"})
     return ServerUnreachable(reason or "the connection was lost")

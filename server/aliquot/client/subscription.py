@@ -22,7 +22,8 @@ from aliquot_schema.errors import Unauthenticated
 PROTOCOL: Final = Subprotocol("graphql-transport-ws")
 OPERATION: Final = "1"
 """Any id will do: a socket has only one operation."""
-CLOSED_UNAUTHENTICATED: Final = frozenset({4401, 4403})
+KEY_ENDED: Final = 4401
+UNAUTHENTICATED: Final = 4403
 CLOSE_S_MAX: Final = 1.0
 """Unread messages may precede the server's close frame, so leaving early does not wait for it for long."""
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -127,6 +128,8 @@ def _data(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _closed(error: ConnectionClosed) -> ClientFailure | Unauthenticated:
     code, reason = (error.rcvd.code, error.rcvd.reason) if error.rcvd else (None, "")
-    if code in CLOSED_UNAUTHENTICATED:
+    if code == KEY_ENDED:
+        return Unauthenticated("the key was revoked or has expired, or its user is disabled")
+    if code == UNAUTHENTICATED:
         return Unauthenticated(reason or "the server does not accept this token")
     return SubscriptionClosed(code, reason)
