@@ -18,7 +18,8 @@ ABILITIES: Final = {
     "preflight": "can run preflights",
 }
 """Fields of a launch order that agents of earlier releases would ignore, and what an agent that knows them can do."""
-_ABILITY_LABEL: Final = "aliquot.can."
+ABILITY_LABELS: Final = {field: f"aliquot.can.{field}" for field in ABILITIES}
+"""Implicit labels of agents that know these fields, with the value `yes`; required by sessions with them."""
 IMAGES_MAX: Final = 64
 """Images that an agent names."""
 IMAGE_CHARS_MAX: Final = 512
@@ -30,19 +31,13 @@ LIMIT_MAX: Final = 1_000_000
 
 def labels_text(labels: Sequence[str]) -> str:
     """What an agent with labels, as `name=value`, has and can do, like "has a sandbox and can run container images"."""
-    able = {f"{ability_label(field)}=yes": words for field, words in ABILITIES.items()}
+    able = {f"{ABILITY_LABELS[field]}=yes": words for field, words in ABILITIES.items()}
     own = [one for one in labels if one.partition("=")[0] not in (IMAGES_LABEL, SANDBOX_LABEL) and one not in able]
     found = [f"has the {'label' if len(own) == 1 else 'labels'} {', '.join(own)}"] if own else []
     names = {one.partition("=")[0] for one in labels}
     found += ["has a sandbox"] if SANDBOX_LABEL in names else []
     found += ["can run container images"] if IMAGES_LABEL in names else []
     return " and ".join(found + [words for label, words in able.items() if label in labels])
-
-
-def ability_label(field: str) -> str:
-    """The implicit label of agents that know a field of `ABILITIES`, with the value `yes`; required by sessions with
-    it."""
-    return f"{_ABILITY_LABEL}{field}"
 
 
 def image_label(image: str) -> str:

@@ -160,10 +160,8 @@ async def _taking_part(
             leaderless = plan.outfit.notices.leaderless_alerts(cases, why=lambda: election.why_unled)
             rest.callback(asyncio.create_task(leaderless.run()).cancel)
         rest.push_async_callback(_stop, loops)
-        rest.callback(cases.previews.close)
-        rest.callback(cases.explanations.close)
-        rest.callback(cases.what_ifs.close)
-        rest.callback(cases.booking_effects.close)
+        for answers in (cases.previews, cases.explanations, cases.what_ifs, cases.booking_effects):
+            rest.callback(answers.close)
         rest.push_async_callback(cases.administration.backtests.close)
         await _until_in_place(election, terms, loops, leads=plan.must_lead or not database.is_shared)
         watched = WatchedTask(loops)  # from here on: until then the start itself reports how they failed

@@ -6,7 +6,8 @@ all run it. While the scheduler is stopped, grants and preemptions of passes tha
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table, Text, any_, bindparam, select
 
 from aliquot.service.ports import Batch, DuplicateKey, NotLeader, RowWrite, StaleVersion, StoreUnavailable
-from aliquot.store.engines.database import committing, is_conflict, rejection, unavailability
+from aliquot.store.engines.database import is_conflict, rejection, unavailability
 from aliquot.store.hash_chain import check_seen, event_hash
 from aliquot.store.mapping import (
     MAPPINGS,
@@ -31,6 +32,9 @@ from aliquot_schema.orchestration import CLOCK_CORRECTED, OrchestratorState
 from aliquot_schema.resources.leases import Lease
 
 PREEMPTING: Final = "session.preempting"
+_UNCONFIRMED = (
+    "the change may have been made all the same: look before you repeat it, or repeat it with the same idempotency key"
+)
 _STOPPED = select(ORCHESTRATION.c.changed_us).where(ORCHESTRATION.c.state == OrchestratorState.STOPPED.value)
 
 
@@ -101,16 +105,35 @@ def write_batches(connection: Connection, batches: Sequence[Batch]) -> list[tupl
     return _append_events(connection, batches)
 
 
+@contextmanager
+def _committing(connection: Connection) -> Iterator[None]:
+    """A transaction with changes.
+
+    Raises:
+        StoreUnavailable: PostgreSQL was lost during its COMMIT; the message says that they may have been made.
+    """
+    commits = False
+    try:
+        with connection.begin():
+            yield
+            commits = True
+    except Exception as error:
+        lost = unavailability(error) if commits and connection.dialect.name == "postgresql" else None
+        if lost is None:
+            raise
+        raise StoreUnavailable(f"{lost}; {_UNCONFIRMED}") from error
+
+
 def _commit(connection: Connection, batches: Sequence[Batch]) -> list[Outcome]:
     try:
-        with committing(connection):
+        with _committing(connection):
             return list(write_batches(connection, batches))
     except Exception as error:
         if is_conflict(error) or unavailability(error):
             raise
         if len(batches) == 1:
             return [rejection(error)]
-    with committing(connection):
+    with _committing(connection):
         return [_write_alone(connection, batch) for batch in batches]
 
 

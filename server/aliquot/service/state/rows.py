@@ -16,11 +16,10 @@ from aliquot.core.scheduler.expected_ends import planned_duration_ms
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.ids import AgentId, SessionId
 from aliquot_schema.resources.confinement import (
-    ABILITIES,
+    ABILITY_LABELS,
     IMAGES_LABEL,
     SANDBOX_LABEL,
     SandboxProfile,
-    ability_label,
     image_label,
 )
 from aliquot_schema.resources.leases import Kernel, Lease
@@ -132,7 +131,8 @@ class AgentRows:
 def _labels(agent: Agent) -> Mapping[str, str]:
     """Its labels; its sandbox profile, and what it can do, which sessions may require; and its images."""
     profile, lacks = agent.capabilities.sandbox, agent.capabilities.lacks
-    labels = {**agent.all_labels, **{ability_label(field): "yes" for field in ABILITIES if field not in lacks}}
+    able = {label: "yes" for field, label in ABILITY_LABELS.items() if field not in lacks}
+    labels = {**agent.all_labels, **able}
     if agent.capabilities.containers != "none":
         labels = {**labels, IMAGES_LABEL: "yes", **dict.fromkeys(map(image_label, agent.capabilities.images), "yes")}
     return {**labels, SANDBOX_LABEL: profile} if profile in tuple(SandboxProfile) else labels

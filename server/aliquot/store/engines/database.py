@@ -5,8 +5,7 @@ An error is the caller's mistake, a conflict to retry, or `StoreUnavailable`.
 
 import errno
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Table
@@ -47,9 +46,6 @@ _ADVICE = {
     sqlite3.SQLITE_BUSY: "the database is locked by another program; close that program",
     sqlite3.SQLITE_IOERR: "the disk reported an error, or is full",
 }
-_UNCONFIRMED = (
-    "the change may have been made all the same: look before you repeat it, or repeat it with the same idempotency key"
-)
 _OS_ADVICE = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,
     errno.EDQUOT: sqlite3.SQLITE_FULL,
@@ -105,25 +101,6 @@ def unavailability(error: BaseException) -> StoreUnavailable | None:
     ):
         return StoreUnavailable(f"the database cannot be used now: {cause}")
     return None
-
-
-@contextmanager
-def committing(connection: Connection) -> Iterator[None]:
-    """A transaction with changes.
-
-    Raises:
-        StoreUnavailable: PostgreSQL was lost during its COMMIT; the message says that they may have been made.
-    """
-    commits = False
-    try:
-        with connection.begin():
-            yield
-            commits = True
-    except Exception as error:
-        lost = unavailability(error) if commits and connection.dialect.name == "postgresql" else None
-        if lost is None:
-            raise
-        raise StoreUnavailable(f"{lost}; {_UNCONFIRMED}") from error
 
 
 def damage(error: Exception) -> StoreUnavailable:
