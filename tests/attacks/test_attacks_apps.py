@@ -201,6 +201,8 @@ async def test_a_websocket_passes_both_ways_without_the_servers_credentials() ->
         async with socket(server, headers, subprotocols=["v1.kernel"]) as browser:
             got = json.loads(await browser.recv())
             assert browser.subprotocol == "v1.kernel"
+            assert browser.response is not None
+            assert browser.response.headers.get_all("set-cookie") == ["own=2; Path=/"]
             assert (got["cookie"], got["host"]) == ("own=1", host(server))
             assert TOKEN not in got["authorization"]
             await browser.send("text")

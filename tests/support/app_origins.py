@@ -35,7 +35,9 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
         await receive()
         names = {name.decode(): value.decode() for name, value in scope["headers"]}
-        await send({"type": "websocket.accept", "subprotocol": next(iter(scope["subprotocols"]), None)})
+        set_cookies = [(b"set-cookie", value) for value in (b"own=2; Path=/", b"wide=1; Domain=apps.localhost")]
+        chosen = next(iter(scope["subprotocols"]), None)
+        await send({"type": "websocket.accept", "subprotocol": chosen, "headers": set_cookies})
         await send({"type": "websocket.send", "text": json.dumps(names)})
         while (message := await receive())["type"] == "websocket.receive":
             if message.get("text") == "flood":

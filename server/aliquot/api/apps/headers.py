@@ -116,6 +116,11 @@ def to_browser(headers: Iterable[Header], jar: str = "", *, status: int = 200) -
     return [*found, (b"content-security-policy", b"frame-ancestors 'self'")]
 
 
+def cookies_to_browser(headers: Iterable[Header], jar: str = "") -> list[Header]:
+    """The cookies of the app's answer to a WebSocket, as in `to_browser`."""
+    return [header for header in to_browser(headers, jar) if header[0] == b"set-cookie"]
+
+
 def is_host_only(value: bytes) -> bool:
     """Whether a Set-Cookie header sets a cookie of the app for its own host alone."""
     pair, *attributes = value.split(b";")

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from aliquot.api.apps.headers import BODY_BYTES_MAX, AppRefused, body_headers, to_app, to_browser
+from aliquot.api.apps.headers import BODY_BYTES_MAX, AppRefused, body_headers, cookies_to_browser, to_app, to_browser
 from aliquot.api.session_streams import TRY_AGAIN, DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
@@ -185,7 +185,9 @@ class SocketExchange:
         async with _local_socket(stream, pace) as near:
             app = await self._opened(near)
             try:
-                await self._browser.accept(app.subprotocol)
+                answered = () if app.response is None else app.response.headers.raw_items()
+                given = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answered]
+                await self._browser.accept(app.subprotocol, cookies_to_browser(given, self._jar))
                 code, reason = await self._carry(app, cut)
             finally:
                 await _close(app)
