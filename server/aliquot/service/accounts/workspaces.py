@@ -30,15 +30,7 @@ from aliquot_schema.cluster.workspaces import (
     WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import (
-    AliquotError,
-    Forbidden,
-    InvalidRequest,
-    LimitExceeded,
-    NotFound,
-    StateConflict,
-    Unavailable,
-)
+from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
 from aliquot_schema.ids import AgentId, RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
@@ -204,7 +196,7 @@ class Workspaces:
                     await self._send(stream, use, workspace)
                 finally:
                     await stream.close()
-            except (FileNotFoundError, NotFound, StateConflict) as error:
+            except (FileNotFoundError, NotFound) as error:
                 log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
             except (AliquotError, OSError, TimeoutError) as error:
                 text = f"workspace {use.id} did not reach agent {agent_id}: {error or 'no answer in time'}"

@@ -31,7 +31,7 @@ from aliquot_schema.cluster.workspaces import (
     WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, StateConflict, Unavailable
+from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
 from aliquot_schema.ids import WORKSPACE_ID
 
 KEPT_S: Final = 7 * 86_400.0
@@ -40,6 +40,8 @@ SWEEP_S: Final = 3600.0
 PIECES_MAX: Final = 8
 """Pieces of a stream that wait for the disk."""
 _HEAD_BYTES: Final = 8
+_ANSWERS: Final = 2
+"""What is wanted, and that it has arrived."""
 
 
 class WorkspaceCache:
@@ -189,6 +191,7 @@ class WorkspaceStream:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(PIECES_MAX)
         self._answers: asyncio.Queue[bytes | AliquotError] = asyncio.Queue()
         self._rest = bytearray()
+        self._answered = 0
         self._kept: list[str] = []
         """Blocks that it has stored."""
         self._task = asyncio.create_task(self._receive())
@@ -197,7 +200,7 @@ class WorkspaceStream:
         """The next piece of the answer; empty at the end.
 
         Raises:
-            AliquotError: what arrived is not valid, or cannot be stored.
+            AliquotError: what arrived is not valid.
         """
         answer = await self._answers.get()
         if isinstance(answer, AliquotError):
@@ -228,8 +231,10 @@ class WorkspaceStream:
             self._answers.put_nowait(error)
         except OSError as error:
             await self._worker.run(self._cache.fail, self._use.id, self._kept, error=error)
-            text = f"the agent cannot store a workspace: {error}"
-            self._answers.put_nowait(StateConflict(text, id=self._use.id, state="incomplete"))
+            # The server sends the order then, which is refused with the reason; a stream does not carry errors.
+            while self._answered < _ANSWERS:
+                self._answer(WorkspaceWanted())
+            self._answers.put_nowait(b"")
         while not self._pieces.empty():  # a writer may be waiting
             self._pieces.get_nowait()
 
@@ -251,6 +256,7 @@ class WorkspaceStream:
         self._answer(WorkspaceWanted())
 
     def _answer(self, answer: WorkspaceWanted) -> None:
+        self._answered += 1
         line = msgspec.json.encode(answer) + b"\n"
         for first in range(0, len(line), FRAME_BYTES_MAX):
             self._answers.put_nowait(line[first : first + FRAME_BYTES_MAX])
