@@ -214,7 +214,7 @@ async def test_operators_book_nodes_for_maintenance() -> None:
     ("fields", "error", "words"),
     [
         ({"starts": -HOUR}, InvalidRequest, "starts_at: it is in the past"),
-        ({"starts": timedelta(days=400)}, LimitExceeded, "starts_at"),
+        ({"starts": timedelta(days=400)}, LimitExceeded, "starts at most 366 d from now"),
         ({"ends_at": moment(0)}, InvalidRequest, "a window lasts at least a minute"),
         ({"gpus": 0}, InvalidRequest, "gpus: 0 is less than 1"),
         ({"devices": ["cuda9"]}, InvalidRequest, "devices: cuda9 is not known"),

@@ -22,11 +22,20 @@ from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.terms import microseconds, moment
 from aliquot_schema.bookings import NO_SHOW_AFTER_MS, BookedDevice, Booking, BookingKind, BookingState
 from aliquot_schema.cluster.agents import Agent
-from aliquot_schema.errors import BookingRefused, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
+from aliquot_schema.errors import (
+    BookingRefused,
+    Forbidden,
+    InvalidRequest,
+    LimitExceeded,
+    NotFound,
+    StateConflict,
+    Unavailable,
+)
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import BOOKING_PREFIX, BookingId, NodeId, PoolId, ProjectId, RequestId, natural_key
 from aliquot_schema.requests import Caller, NewBooking
 from aliquot_schema.resources.slots import is_accelerator
+from aliquot_schema.resources.units import format_duration
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT
 from aliquot_schema.views.bookings import BookedGpuView, BookingChanged, BookingView
 
@@ -212,7 +221,7 @@ class Bookings:
         starts_us, ends_us = _micros(asked.starts_at, field="starts_at"), _micros(asked.ends_at, field="ends_at")
         if starts_us < now_us - PAST_US:
             raise InvalidRequest("starts_at: it is in the past", field="starts_at")
-        check_limit((starts_us - now_us) // 1_000_000, field="starts_at", most=AHEAD_S_MAX, unit="seconds from now")
+        _check_span((starts_us - now_us) // 1_000_000, "starts_at", "starts at most {} from now", most=AHEAD_S_MAX)
         _check_window(starts_us, ends_us)
         name = label(asked.name, field="name")
         if not name:
@@ -395,7 +404,13 @@ def _check_window(starts_us: int, ends_us: int) -> None:
     seconds = (ends_us - starts_us) // 1_000_000
     if seconds < WINDOW_S_MIN:
         raise InvalidRequest("ends_at: a window lasts at least a minute, and ends after it starts", field="ends_at")
-    check_limit(seconds, field="ends_at", most=WINDOW_S_MAX, unit="seconds after the start")
+    _check_span(seconds, "ends_at", "lasts at most {}", most=WINDOW_S_MAX)
+
+
+def _check_span(seconds: int, field: str, rule: str, *, most: int) -> None:
+    if seconds > most:
+        text = f"{field}: a booking {rule.format(format_duration(most))}"
+        raise LimitExceeded(text, field=field, limit=most, actual=seconds)
 
 
 def _micros(at: datetime, *, field: str) -> int:
