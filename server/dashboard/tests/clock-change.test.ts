@@ -34,7 +34,8 @@ test("the form that books names a time that the clocks skip, and which of two is
   expect(said("2027-03-28T02:30").wrong).toBe("The clocks are set forward over this time.");
   expect(said("2027-10-31T02:30", SECOND).hint).toContain("and the second is meant");
   expect(said("2027-10-31T02:30").hint).toContain("and the first is meant");
-  expect([said("2027-10-31T03:00"), said("2027-03-28T03:00"), said("")]).toEqual([{}, {}, {}]);
+  expect([said("2027-10-31T03:00"), said("2027-03-28T03:00")]).toEqual([{}, {}]);
+  expect(said("").wrong).toBe("Enter a date and a time.");
 });
 
 test("times that come twice are shown with their zone", () => {

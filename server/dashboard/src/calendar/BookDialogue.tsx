@@ -67,7 +67,8 @@ export function BookDialogue({ window, onClose }: Props) {
       asked === "" ? null : (await ask(BookingEffectDocument, { input: JSON.parse(asked) })).reservation_effect,
     asked,
   );
-  const said = effect.data ? effectText(effect.data) : inLabels(effect.fault?.message ?? "…", LABELS);
+  const waiting = asked === "" ? "" : "…";
+  const said = effect.data ? effectText(effect.data) : inLabels(effect.fault?.message ?? waiting, LABELS);
   const book = async () => {
     const input = inputOf(name.trim());
     const isDone = await carryOut("Booked.", async () => (await change(ReserveDocument, { input })).reserve, LABELS);

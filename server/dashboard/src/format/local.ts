@@ -28,10 +28,11 @@ export function turnOf(ms: number): "first" | "second" | null {
   return earlier > 0 && offsetMs(ms) - offsetMs(ms - earlier) === earlier ? "second" : null;
 }
 
-/** What the clock change does to a time in the form. */
+/** What is wrong with a time in the form, or what the clock change does to it. */
 export function changeText(text: string, ms: number): { readonly wrong?: string; readonly hint?: string } {
   if (isSkipped(text)) return { wrong: "The clocks are set forward over this time." };
-  const turn = Number.isNaN(ms) ? null : turnOf(ms);
+  if (Number.isNaN(ms)) return { wrong: "Enter a date and a time." };
+  const turn = turnOf(ms);
   return turn ? { hint: `The clocks are set back: this time comes twice, and the ${turn} is meant.` } : {};
 }
 
