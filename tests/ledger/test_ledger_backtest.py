@@ -100,6 +100,20 @@ async def test_a_backtest_repeats_preemptions(place: Place, order: str, signal: 
     assert {name: outcome.granted_us.get(name) for name in was} == was
 
 
+async def test_a_record_begins_before_its_time_also_where_the_next_pass_has_a_checkpoint(place: Place) -> None:
+    """As after a restart of the server."""
+    async with recorded_cluster(place, seed=2) as (cluster, store):
+        await live(cluster, steps=40)
+        since_us = cluster.on.clock.now_us() + 1
+        cluster.recorder.watch.want_checkpoint()
+        await cluster.run(40)
+        history = await record(store.ledger, since_us=since_us, until_us=LATE_US)
+    assert (history.since_us, history.notes) == (since_us, ())
+    assert history.begins_us < since_us
+    was, outcome = starts_of(history), run_history(history, HistoryRunSettings(exact=True))
+    assert {name: outcome.granted_us.get(name) for name in was} == was
+
+
 async def test_a_short_session_starts_while_another_overruns_and_a_backtest_repeats_it(place: Place) -> None:
     """Nothing else happens meanwhile: without a pass by the clock, free GPUs would stay idle."""
     async with recorded_cluster(place) as (cluster, store):

@@ -85,7 +85,8 @@ async def _first_checkpoint(reader: HistoryReader, since_us: int) -> PassKey | N
     first = await reader.first_at(since_us)
     if first is None:
         return None
-    return await reader.checkpoint_before(first.number) or await reader.checkpoint_after(first.number)
+    before = first.number - 1  # a checkpoint of `first` itself lacks what happened between the time and that pass
+    return await reader.checkpoint_before(before) or await reader.checkpoint_after(before)
 
 
 async def _record(
