@@ -151,7 +151,7 @@ class KernelReport(Struct, frozen=True, kw_only=True):
     signal: int | None = None
     timed_out: bool = False
     ran_ms: int | None = None
-    """Run time by the agent's CLOCK_BOOTTIME; basis of charging."""
+    """Run time by the agent's CLOCK_BOOTTIME. The server counts by its own clock, between the times of reports."""
     evidence: EndEvidence | None = None
     """Set if and only if the phase is `exited` or `refused`."""
     code: str | None = None
