@@ -15,6 +15,7 @@ NOT_AT_START = (
     *("aiosmtplib", "alembic", "asyncpg", "h11", "httpx", "ray", "rich"),
     *("argon2", "cryptography", "fsspec", "httpcore", "jwt", "matplotlib", "requests", "s3fs", "textual", "yaml"),
     *(
+        "aliquot.api.apps.app_connection",
         "aliquot.api.apps.proxy",
         "aliquot.core.simulation.trace",
         "aliquot.demo",

@@ -12,9 +12,13 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from aliquot.api.apps import proxy
+from aliquot.api.apps import app_connection, proxy
+from aliquot.api.apps.headers import AppRefused
+from aliquot.api.session_streams import DataRateLimit
 from aliquot.execution.agent.streams import SocketStream
+from aliquot.execution.remote.flow_control import FlowStream
 from aliquot.service.ports import ByteStream
+from aliquot_schema.cluster.agent_protocol import StreamData
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId
@@ -165,7 +169,8 @@ async def test_a_websocket_ends_when_its_agent_is_lost() -> None:
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """The port of an app that never reads, with a short timeout."""
-    monkeypatch.setattr(proxy, "ANSWER_S", 0.5)
+    for module in (app_connection, proxy):
+        monkeypatch.setattr(module, "ANSWER_S", 0.5)
     with sockets.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -291,7 +296,7 @@ async def test_an_app_answers_while_the_upload_arrives() -> None:
 async def test_an_app_that_reads_a_long_upload_need_not_answer_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"one")
-        monkeypatch.setattr(proxy, "ANSWER_S", 600.0)
+        monkeypatch.setattr(app_connection, "ANSWER_S", 600.0)
         await asyncio.sleep(2.5)
         has_begun.set()
         await reader.readuntil(b"two")
@@ -305,7 +310,7 @@ async def test_an_app_that_reads_a_long_upload_need_not_answer_yet(monkeypatch: 
 
     async with app_server() as server:
         headers, has_begun = {"cookie": await cookie(server)}, asyncio.Event()
-        monkeypatch.setattr(proxy, "ANSWER_S", 2.0)
+        monkeypatch.setattr(app_connection, "ANSWER_S", 2.0)
         async with serving(server, receive):
             answer = await at(server, "/", method="PUT", content=body(), headers=headers)
     assert (answer.status_code, answer.text) == (200, "read")
@@ -334,3 +339,36 @@ async def test_a_browser_that_leaves_during_its_upload_is_not_blamed_on_the_app(
             writer.close()
             assert await rest == b"3\r\none\r\n", "the app sees that the upload is not complete"
     assert "broke off" not in caplog.text
+
+
+@BOTH_LOOPS
+async def test_an_app_that_has_closed_before_the_request_is_sent_is_refused() -> None:
+    async def unused(_message: object) -> None:
+        return
+
+    stream = FlowStream(1, send=unused)
+    stream.receive(StreamData(request=1, data=b""))
+    scope = {"type": "http", "method": "GET", "scheme": "http", "headers": []}
+    exchange = proxy.HttpExchange(scope, asyncio.Event().wait, unused, host="app", target=b"/", token="x")
+    with pytest.raises(AppRefused) as refused:
+        await exchange.run(stream, DataRateLimit(1 << 30), asyncio.Event())
+    assert refused.value.text == "The app gave no valid answer: the app closed the connection"
+
+
+async def test_an_answer_that_comes_before_the_request_is_sent_belongs_to_it() -> None:
+    """To HEAD, an answer has no body, whatever its length says."""
+    sent: list[dict[str, object]] = []
+
+    async def note(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    async def unused(_message: object) -> None:
+        return
+
+    stream = FlowStream(1, send=unused)
+    stream.receive(StreamData(request=1, data=b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"))
+    scope = {"type": "http", "method": "HEAD", "scheme": "http", "headers": []}
+    exchange = proxy.HttpExchange(scope, asyncio.Event().wait, note, host="app", target=b"/", token="x")
+    async with asyncio.timeout(60):
+        await exchange.run(stream, DataRateLimit(1 << 30), asyncio.Event())
+    assert [one.get("status") for one in sent] == [200, None]

@@ -1,5 +1,5 @@
-"""HTTP and WebSockets between a browser and an app, over a stream to its port. h11 and websockets speak the
-protocols; bodies pass in pieces, and a side that does not read slows the other one down."""
+"""HTTP and WebSockets between a browser and an app, over a stream to its port. Bodies pass in pieces, and a side that
+does not read slows the other one down."""
 
 import asyncio
 import socket
@@ -14,7 +14,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from aliquot.api.apps.headers import BODY_BYTES_MAX, AppRefused, body_headers, cookies_to_browser, to_app, to_browser
+from aliquot.api.apps.app_connection import ANSWER_S, NOT_VALID, AppConnection, end, write
+from aliquot.api.apps.headers import (
+    BODY_BYTES_MAX,
+    AppRefused,
+    Header,
+    body_headers,
+    cookies_to_browser,
+    to_app,
+    to_browser,
+)
 from aliquot.api.session_streams import TRY_AGAIN, DataRateLimit
 from aliquot.service.ports import ByteStream
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
@@ -22,64 +31,12 @@ from aliquot_schema.errors import AliquotError
 
 BODY_PIECE_S: Final = 60.0
 """Longest pause within the body of a request."""
-ANSWER_S: Final = 600.0
-"""Longest time until an answer begins, between its pieces, and for which the app does not read what is sent to it."""
 MESSAGE_BYTES_MAX: Final = 16 << 20
 """One WebSocket message, in either direction."""
 OPEN_S: Final = 20.0
 CLOSE_S: Final = 2.0
-ANSWER_HEADER_BYTES_MAX: Final = 100 * 1024
 _OWN_CLOSE: Final = frozenset({1005, 1006, 1015})
 """Close codes that are never sent."""
-_NOT_VALID: Final = "The app gave no valid answer"
-
-
-class _AppConnection:
-    """One request and its answer over the stream to the app's port; both pass at the same time."""
-
-    def __init__(self, stream: ByteStream, pace: DataRateLimit) -> None:
-        self._stream = stream
-        self._pace = pace
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=ANSWER_HEADER_BYTES_MAX)
-        self._waiting: asyncio.Timeout | None = None
-        self._is_sent = False
-
-    async def send(self, event: h11.Request | h11.Data | h11.EndOfMessage) -> None:
-        """Send a part of the request. Raises AliquotError if the app has closed its connection."""
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                await _write(self._stream, self._http.send(event) or b"", self._pace)
-        except TimeoutError:
-            raise AppRefused(502, f"{_NOT_VALID}: the app does not read") from None
-
-    def sent(self) -> None:
-        """Nothing more will be sent: from now on the app has `ANSWER_S`. While it reads, it need not answer."""
-        self._is_sent = True
-        if self._waiting is not None:
-            self._waiting.reschedule(asyncio.get_running_loop().time() + ANSWER_S)
-
-    async def answer(self) -> AsyncIterator[h11.Response | h11.Data]:
-        """The parts of the answer."""
-        while not isinstance(event := self._http.next_event(), h11.EndOfMessage) and event is not h11.PAUSED:
-            if event is h11.NEED_DATA:
-                self._http.receive_data(await self._read())
-            elif isinstance(event, h11.Response | h11.Data):
-                yield event
-
-    async def _read(self) -> bytes:
-        try:
-            async with asyncio.timeout(ANSWER_S if self._is_sent else None) as self._waiting:
-                data = await self._stream.read()
-        except TimeoutError:
-            raise AppRefused(502, f"{_NOT_VALID}: the app does not answer") from None
-        except AliquotError as error:
-            raise AppRefused(502, f"{_NOT_VALID}: {error.message}") from None
-        finally:
-            self._waiting = None
-        if not data and self._http.their_state is h11.SEND_RESPONSE:
-            raise AppRefused(502, f"{_NOT_VALID}: the app closed the connection")
-        await self._pace.take(len(data))
-        return data
 
 
 class HttpExchange:
@@ -104,27 +61,31 @@ class HttpExchange:
         Raises:
             AppRefused: the app gives no answer.
         """
-        app = _AppConnection(stream, pace)
         try:
-            (await _first_ended(self._down(app), self._up(app), self._refuse_once(cut))).result()
+            framing = body_headers(self._scope)
+            app = AppConnection(stream, pace, self._request(framing))
+            (
+                await _first_ended(self._down(app), self._up(app, has_body=bool(framing)), self._refuse_once(cut))
+            ).result()
         except h11.ProtocolError as error:
-            raise AppRefused(502, f"{_NOT_VALID}: {error}") from None
+            raise AppRefused(502, f"{NOT_VALID}: {error}") from None
         finally:
-            await _end(stream)
+            await end(stream)
 
     async def _refuse_once(self, cut: asyncio.Event) -> None:
         await cut.wait()
         raise AppRefused(401, "Sign in first: the rights of the sign-in have changed.")
 
-    async def _up(self, app: _AppConnection) -> None:
-        """Send the request; then until the browser leaves, which is heard after the whole body."""
+    def _request(self, framing: list[Header]) -> h11.Request:
         headers = to_app(self._scope, self._host, self._scope["scheme"], token=self._token, jar=self._jar)
-        framing = body_headers(self._scope)
         headers += [*framing, (b"connection", b"close")]
-        request = h11.Request(method=self._scope["method"], target=self._target, headers=headers)
+        return h11.Request(method=self._scope["method"], target=self._target, headers=headers)
+
+    async def _up(self, app: AppConnection, *, has_body: bool) -> None:
+        """Send the request; then until the browser leaves, which is heard after the whole body."""
         with suppress(AliquotError):  # an app may answer and close before it has read everything
-            await app.send(request)
-            if framing:
+            await app.send()
+            if has_body:
                 async for piece in self._body():
                     if piece is None:
                         return
@@ -134,14 +95,14 @@ class HttpExchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def _down(self, app: _AppConnection) -> None:
+    async def _down(self, app: AppConnection) -> None:
         """Pass the answer on; it may begin, and end, before the request does."""
         async for event in app.answer():
             if isinstance(event, h11.Data):
                 await self._send({"type": "http.response.body", "body": bytes(event.data), "more_body": True})
                 continue
             if event.status_code > 599:
-                raise AppRefused(502, f"{_NOT_VALID}: the status {event.status_code}")
+                raise AppRefused(502, f"{NOT_VALID}: the status {event.status_code}")
             headers = to_browser(event.headers, self._jar, status=event.status_code)
             self.has_begun = True
             await self._send({"type": "http.response.start", "status": event.status_code, "headers": headers})
@@ -256,7 +217,7 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
 
     async def up() -> None:
         while data := await reader.read(FRAME_BYTES_MAX):
-            await _write(stream, data, pace)
+            await write(stream, data, pace)
         await stream.end()
 
     async def down() -> None:
@@ -282,7 +243,7 @@ async def _local_socket(stream: ByteStream, pace: DataRateLimit) -> AsyncIterato
         await asyncio.gather(*tasks, return_exceptions=True)
         writer.close()
         near.close()
-        await _end(stream)
+        await end(stream)
 
 
 async def _first_ended(*works: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
@@ -304,16 +265,3 @@ async def _close(app: ClientConnection, code: int = 1000, reason: str = "") -> N
             await app.close(code, reason)
     except TimeoutError:
         app.transport.abort()
-
-
-async def _end(stream: ByteStream) -> None:
-    for work in (stream.end, stream.close):  # without its end, the app's connection would be reset
-        with suppress(AliquotError):
-            await work()
-
-
-async def _write(stream: ByteStream, data: bytes, pace: DataRateLimit) -> None:
-    for start in range(0, len(data), FRAME_BYTES_MAX):
-        piece = data[start : start + FRAME_BYTES_MAX]
-        await pace.take(len(piece))
-        await stream.write(piece)
