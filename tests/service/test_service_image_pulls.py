@@ -11,6 +11,7 @@ from aliquot_schema.cluster.launching import (
     IMAGE_NOT_FOUND,
     IMAGE_UNAUTHORIZED,
     REGISTRY_UNREACHABLE,
+    WORKSPACE_NO_SPACE,
     KernelChanged,
     KernelPhase,
     KernelReport,
@@ -171,21 +172,22 @@ async def test_a_registry_that_cannot_be_reached_is_tried_again_while_retries_ar
         assert session.failure.code == REGISTRY_UNREACHABLE
 
 
-async def test_a_pull_without_disk_space_moves_the_session_to_another_agent_without_a_retry() -> None:
+@pytest.mark.parametrize("code", [IMAGE_NO_SPACE, WORKSPACE_NO_SPACE])
+async def test_without_disk_space_a_session_moves_to_another_agent_without_a_retry(code: str) -> None:
     async with stage([images("a", devices=1), images("b", devices=1)]) as on:
         session_id = await granted(on)
         first = kernels_of(on, session_id)[0].agent_id
-        await fails(on, session_id, IMAGE_NO_SPACE)
+        await fails(on, session_id, code)
         await on.advance()
         await on.settle()
         session = on.session(session_id)
         assert (session.attempt, session.retries, session.excluded_agents) == (2, 0, (first,))
         assert kernels_of(on, session_id)[0].agent_id != first
-        await fails(on, session_id, IMAGE_NO_SPACE)
+        await fails(on, session_id, code)
         session = on.session(session_id)
         assert session.state is SessionState.FAILED
         assert session.failure is not None
-        assert session.failure.code == IMAGE_NO_SPACE
+        assert session.failure.code == code
 
 
 async def test_a_pull_of_a_canceled_session_is_stopped_again() -> None:

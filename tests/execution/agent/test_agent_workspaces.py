@@ -1,5 +1,6 @@
 """Workspaces on an agent: what a job finds in its working directory, and the environment that it runs in."""
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from aliquot.execution.agent.job_user import JobUser
 from aliquot.execution.agent.workspaces.activation import activated, packages_of
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot.execution.agent.workspaces.unpacking import unpack
-from aliquot_schema.cluster.launching import NO_WORKSPACE, KernelPhase
+from aliquot_schema.cluster.launching import NO_WORKSPACE, WORKSPACE_NO_SPACE, KernelPhase
 from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFile, WorkspaceUse
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import KernelId, UserId, kernel_parts
@@ -59,10 +60,24 @@ async def test_an_order_with_a_missing_workspace_is_refused(harness: AgentHarnes
 
 async def test_an_order_whose_workspace_could_not_be_stored_is_refused_for_another_agent(harness: AgentHarness) -> None:
     use = WorkspaceUse(owner=UserId("ann"), id="0" * 40)
-    harness.core._preparation.workspaces.failures[use.id] = "[Errno 28] No space left on device"
+    harness.core._preparation.workspaces.failures[use.id] = "No space left on device"
     report = await harness.run(order("true", workspace=use))
-    assert (report.phase, report.code) == (KernelPhase.REFUSED, Unavailable.code)
-    assert "cannot store the working directory: [Errno 28] No space left on device" in str(report.message)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, WORKSPACE_NO_SPACE)
+    assert report.message == "the working directory cannot be stored: No space left on device"
+
+
+def test_an_attempt_that_finds_a_full_disk_leaves_what_another_attempt_has_stored(tmp_path: Path) -> None:
+    cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    whole = tree(a="text")
+    for id in ("f" * 40, whole.id):
+        cache.keep(named(b"text"), b"text")
+        cache.finish(whole)
+        cache.fail(id, [named(b"text")], error=full)
+        assert cache.block(named(b"text")).is_file()
+    assert cache.failures == {"f" * 40: "No space left on device"}
+    cache.fail("f" * 40, [], error=FileNotFoundError("a part of it is gone"))
+    assert cache.failures == {"f" * 40: "No space left on device"}
 
 
 @pytest.mark.parametrize("size", [3, 5])

@@ -15,7 +15,14 @@ from aliquot.execution.agent.preparation import Preparation, Refusal, refuse_sta
 from aliquot.execution.agent.spawner_process import SpawnerProcess
 from aliquot.execution.devices.device_set import DeviceSet
 from aliquot_schema.async_tasks import Worker
-from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, KernelPhase, KernelReport, LaunchOrder
+from aliquot_schema.cluster.launching import (
+    NO_ACCOUNT,
+    NO_WORKSPACE,
+    WORKSPACE_NO_SPACE,
+    KernelPhase,
+    KernelReport,
+    LaunchOrder,
+)
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.resources.leases import EndEvidence
 
@@ -164,8 +171,7 @@ class Launching:
         """Why a workspace is not here; what this agent cannot store, another one may."""
         failure = self._preparation.workspaces.failures.get(workspace)
         if failure is not None:
-            text = f"agent {self._config.id} cannot store the working directory: {failure}"
-            return Refusal(code=Unavailable.code, message=text)
+            return Refusal(code=WORKSPACE_NO_SPACE, message=f"the working directory cannot be stored: {failure}")
         text = f"workspace {workspace} has expired on the server; submit it again with --sync"
         return Refusal(code=NO_WORKSPACE, message=text)
 

@@ -1,4 +1,5 @@
-"""Image pulls: records how far the pull of a session's image is, and what follows from a failed one.
+"""Image pulls: records how far the pull of a session's image is, and what follows from a failed one, or from a
+workspace that a node has no space for.
 
 Of a gang, one rank is followed at a time: the first that reports, then the next that still pulls. So the number of
 events does not grow with the number of ranks.
@@ -16,6 +17,7 @@ from aliquot_schema.cluster.launching import (
     IMAGE_NOT_FOUND,
     IMAGE_UNAUTHORIZED,
     REGISTRY_UNREACHABLE,
+    WORKSPACE_NO_SPACE,
     KernelReport,
     PullProgress,
 )
@@ -25,8 +27,10 @@ from aliquot_schema.states import SessionState
 
 PULL_FINAL: Final = frozenset({IMAGE_NOT_FOUND, IMAGE_UNAUTHORIZED, IMAGE_FAILED})
 """Codes of pulls that would fail again on any agent: the session fails."""
-PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE, IMAGE_NO_SPACE})
-"""Codes of pulls that may succeed later, or on another agent."""
+NO_SPACE: Final = frozenset({IMAGE_NO_SPACE, WORKSPACE_NO_SPACE})
+"""Codes of what may succeed on another agent."""
+PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE}) | NO_SPACE
+"""Codes of what may succeed later, or on another agent."""
 _STEPS: Final = 10
 """Progress events of one pull at most, besides those of its size and its end; more if layers are found late."""
 
@@ -63,15 +67,17 @@ def note_pull(draft: UnitOfWork, session: Session, kernel: Kernel, pull: PullPro
 
 
 def note_failed_pull(draft: UnitOfWork, session: Session, kernel: Kernel, report: KernelReport) -> Session:
-    """Note why a session's image could not be fetched; it ends or waits once all its kernels have exited."""
+    """Note why a session's image could not be fetched, or its workspace not be stored; it ends or waits once all its
+    kernels have exited."""
     if session.failure is not None or session.state is SessionState.PREEMPTING:
         return session
     excluded = session.excluded_agents
-    if report.code == IMAGE_NO_SPACE:
+    if report.code in NO_SPACE:
         excluded = tuple(dict.fromkeys((*excluded, kernel.agent_id)))
     text = f"rank {kernel.rank} on {kernel.agent_id}: {report.message or 'the image could not be fetched'}"
     failure = Failure(code=report.code or IMAGE_FAILED, message=text)
-    return draft.put(replace(session, failure=failure, excluded_agents=excluded), "pull_failed")
+    what = "agent_excluded" if report.code == WORKSPACE_NO_SPACE else "pull_failed"
+    return draft.put(replace(session, failure=failure, excluded_agents=excluded), what)
 
 
 def after_failed_pull(draft: UnitOfWork, session: Session, *, now_us: int) -> Session:

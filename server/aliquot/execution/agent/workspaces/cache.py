@@ -96,12 +96,25 @@ class WorkspaceCache:
             self._replace(path, data)
 
     def fail(self, id: str, blocks: Iterable[str], *, error: OSError) -> None:
-        """Note that a workspace cannot be stored, and delete what was stored of it: the disk may be full."""
+        """Note that a workspace cannot be stored, and delete what was stored of it: the disk may be full.
+
+        Blocks of workspaces that are complete stay. That the blocks of another attempt were deleted is no reason.
+        """
         with self._lock:
-            self.failures[id] = str(error)
-            for block in blocks:
+            if self.has(id):
+                return
+            if not isinstance(error, FileNotFoundError) or id not in self.failures:
+                self.failures[id] = error.strerror or str(error)
+            for block in set(blocks) - self._listed_blocks():
                 with suppress(OSError):
                     self.block(block).unlink()
+
+    def _listed_blocks(self) -> set[str]:
+        found: set[str] = set()
+        for listing in self._listings.glob("*.json"):
+            with suppress(NotFound):
+                found.update(block for block, _ in self.read(listing.stem).blocks)
+        return found
 
     def finish(self, workspace: Workspace) -> None:
         """Store the listing of a workspace whose blocks are all here.
