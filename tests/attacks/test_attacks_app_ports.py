@@ -142,3 +142,21 @@ def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -
     first, second = opened(apps[1]), opened(apps[2])
     assert opened(apps[1]) == first
     assert opened(apps[3]) == second
+
+
+def test_a_port_is_in_use_while_a_request_of_a_signed_in_user_is_open() -> None:
+    ports, scope = AppPorts([1, 2], base="https://h.example", port=9, unused_s=0), {"scheme": "http", "type": "http"}
+    lab, board, code, chat = (AppName("ses_1", name) for name in ("lab", "board", "code", "chat"))
+
+    def opened(app: AppName) -> str:
+        ports.admit(app, set[str]().__contains__)
+        return ports.origin(app, scope, "")
+
+    first, second = opened(lab), opened(board)
+    assert ports.app_at({"server": ("h", int(first[-1]))}, "") == lab, "and no sign that lab is used"
+    assert opened(code) == first
+    with ports.used(board):
+        assert opened(chat) == first
+        with ports.used(chat), pytest.raises(Unavailable):
+            opened(lab)
+    assert opened(lab) in {first, second}

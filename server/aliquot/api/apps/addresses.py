@@ -3,8 +3,9 @@ of a task is written `--`."""
 
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -69,6 +70,10 @@ class AppAddresses:
     def admit(self, _app: AppName, _has_ended: Callable[[str], bool]) -> None:
         """Nothing: each app has its host name."""
 
+    def used(self, _app: AppName) -> AbstractContextManager[None]:
+        """Nothing, as `admit`."""
+        return nullcontext()
+
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
         """The origin of an app, for a request to the server's own address."""
         scheme, port = self._seen(scope, host)
@@ -112,6 +117,8 @@ class AppPorts:
         self._unused_s = unused_s
         self._used: dict[int, float] = {}
         """When each port was used last, monotonic seconds."""
+        self._requests: Counter[int] = Counter()
+        """Requests and WebSockets that are open at each port."""
         self._apps: OrderedDict[int, AppName] = OrderedDict()
         """The least recently used first."""
 
@@ -121,11 +128,7 @@ class AppPorts:
 
     def app_at(self, scope: Scope, _host: str) -> AppName | None:
         """The app of the port; None = it was given to none since the server started."""
-        port = (scope.get("server") or ("", 0))[1]
-        app = self._apps.get(port)
-        if app is not None:
-            self._touch(port)
-        return app
+        return self._apps.get((scope.get("server") or ("", 0))[1])
 
     def admit(self, app: AppName, has_ended: Callable[[str], bool]) -> None:
         """Give an app a port, if it has none.
@@ -141,6 +144,20 @@ class AppPorts:
             port = self._free(app, has_ended)
             self._apps[port] = app
         self._touch(port)
+
+    @contextmanager
+    def used(self, app: AppName) -> Iterator[None]:
+        """A request of a user who may open the app: until its end, the port is in use."""
+        port = self._port_of(app)
+        if port is None:  # it was given to another app meanwhile
+            yield
+            return
+        self._requests[port] += 1
+        try:
+            yield
+        finally:
+            self._requests[port] -= 1
+            self._touch(port)
 
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
         """The origin of an app that has a port."""
@@ -165,9 +182,9 @@ class AppPorts:
         for port, one in self._apps.items():
             if has_ended(one.session_id):
                 return port
-        oldest = next(iter(self._apps))
-        if time.monotonic() - self._used[oldest] >= self._unused_s:
-            return oldest
+        for port in self._apps:
+            if not self._requests[port] and time.monotonic() - self._used[port] >= self._unused_s:
+                return port
         raise Unavailable(
             f"each port for web services ({len(self._ports)} in apps-ports) is in use; cancel a session whose service "
             "is not needed, or ask an admin for more ports"

@@ -99,9 +99,9 @@ class AppGateway:
             return self._signed_out(request)
         caller = caller_of(bearer, request_id=request_id_of(request))
         try:
-            owner_only = not self._addresses.isolates
-            await self._streams.admit_app(caller, app.session_id, app.name, owner_only=owner_only)
+            self._streams.check_app(caller, app.session_id, app.name, owner_only=not self._addresses.isolates)
             self._addresses.admit(app, self._streams.has_ended)
+            await self._streams.record_app(caller, app.session_id, app.name)
         except AliquotError as error:
             return _not_entered(request, app, error)
         address = self._addresses.origin(app, request.scope, request.headers["host"])
@@ -169,7 +169,7 @@ class AppGateway:
         if not self.open.may_open(caller.user):
             return PlainTextResponse("Too many requests to apps at the same time.", 429)
         exchange: HttpExchange | None = None
-        with self.open.counted(caller.user):
+        with self.open.counted(caller.user), self._addresses.used(app):
             try:
                 stream, token = await self._streams.open_app(caller, app.session_id, app.name)
                 exchange = HttpExchange(
@@ -204,7 +204,7 @@ class AppGateway:
             return PlainTextResponse("Sign in first.", 401)
         if not self.open.may_open(caller.user):
             return PlainTextResponse("Too many WebSockets to apps at the same time.", 429)
-        with self.open.counted(caller.user):
+        with self.open.counted(caller.user), self._addresses.used(app):
             try:
                 stream, token = await self._streams.open_app(caller, app.session_id, app.name)
                 cut, pace = asyncio.Event(), DataRateLimit(self._limits.stream_bytes_per_s)

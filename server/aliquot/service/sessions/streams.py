@@ -117,17 +117,20 @@ class SessionStreams:
         check_role(caller, Role.USER)
         self._kernel(self._session(caller, session_id), rank)
 
-    async def admit_app(self, caller: Caller, session_id: str, name: str, *, owner_only: bool = False) -> None:
-        """Check that a caller may open an app of a running session, and write that into the audit log. Raises as
-        `open`.
+    def check_app(self, caller: Caller, session_id: str, name: str, *, owner_only: bool = False) -> None:
+        """Check that a caller may open an app of a running session. Raises as `open`.
 
         Args:
             owner_only: refuse all others: the app shares a host name with other apps.
         """
-        session, kernel, port = self._app(caller, session_id, name)
+        session, _, _ = self._app(caller, session_id, name)
         if owner_only and caller.user != session.owner:
             text = f"{session_label(session)} belongs to {session.owner}; apps of other users are opened only"
             raise Forbidden(f"{text} at host names of their own; ask an admin for the setting apps-domain")
+
+    async def record_app(self, caller: Caller, session_id: str, name: str) -> None:
+        """Write into the audit log that an app is opened. Raises as `open`."""
+        session, kernel, port = self._app(caller, session_id, name)
         facts = {"session": session.id, "kernel": kernel.id, "app": name, "port": str(port)}
         await self._log.record(caller, "app_opened", facts)
 
