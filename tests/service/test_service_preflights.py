@@ -195,7 +195,8 @@ async def test_an_agent_that_would_ignore_a_part_of_the_order_gets_the_session_o
             view = await on.queries.session(CALLER, waits)
             assert view is not None
             assert view.waits is not None
-            assert view.waits.message.endswith(f"GPU {able} now.")
+            said = f"GPU {able} now. Agents of an earlier release cannot: upgrade them."
+            assert view.waits.message.endswith(said)
             old.capabilities = Capabilities()
             await on.on_event(AgentJoined(inventory=old.inventory()))
             await on.advance()

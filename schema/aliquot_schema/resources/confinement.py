@@ -40,6 +40,13 @@ def labels_text(labels: Sequence[str]) -> str:
     return " and ".join(found + [words for label, words in able.items() if label in labels])
 
 
+def upgrade_text(labels: Sequence[str]) -> str:
+    """What to do where agents lack an ability because of their release; empty if none of the labels is an ability."""
+    if any(f"{label}=yes" in labels for label in ABILITY_LABELS.values()):
+        return " Agents of an earlier release cannot: upgrade them."
+    return ""
+
+
 def image_label(image: str) -> str:
     """The implicit label of agents that hold an image: its name as registries write it in full, with host and tag."""
     name = image.removeprefix("docker://")

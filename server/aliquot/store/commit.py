@@ -86,7 +86,7 @@ def commit_group(connection: Connection, batches: Sequence[Batch]) -> list[Outco
         except Exception as error:
             if is_conflict(error) and tries_left:
                 continue
-            if unavailable := unavailability(error):
+            if (unavailable := unavailability(error)) and unavailable is not error:
                 raise unavailable from error
             raise
     raise AssertionError("the last try returns or raises")

@@ -8,7 +8,7 @@ from typing import Final
 from aliquot.core.quota import is_beyond
 from aliquot_schema.quotas import quota_holder
 from aliquot_schema.reasons import Evidence, Reason, Verdict
-from aliquot_schema.resources.confinement import labels_text
+from aliquot_schema.resources.confinement import labels_text, upgrade_text
 from aliquot_schema.resources.slots import amount_text, is_size, number_text
 from aliquot_schema.resources.units import format_duration
 
@@ -85,7 +85,8 @@ def _no_agent_with(slot: str, evidence: Evidence) -> str:
     if evidence.pool is not None:
         return f"No agent of its pool {evidence.pool} has a {name}; agents of other pools have."
     if evidence.labels:
-        return f"No agent of its pool with a {name} {labels_text(evidence.labels)} now."
+        text = f"No agent of its pool with a {name} {labels_text(evidence.labels)} now."
+        return text + upgrade_text(evidence.labels)
     verb = "is" if len(evidence.devices) == 1 else "are"
     gone = f" any more: {_some(evidence.devices)} {verb} gone" if evidence.devices else ""
     return f"No agent has a {name}{gone}. It starts when one is back; a smaller request does not help."

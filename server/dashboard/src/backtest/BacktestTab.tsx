@@ -15,6 +15,7 @@ import { csvOf, isOpen, sinceOf, spanWrong, type Backtest } from "./figures";
 import { start, stop } from "./running";
 import { said, useFollowed } from "./TryLastWeek";
 import { BeginTuning, Proposal } from "./Tuning";
+import { useIsShown } from "../parts/shown";
 
 const ORDERS = ["fair_share", "relative_age", "priority", "fcfs", "sjf", "gang", "las", "srtf"] as const;
 const BACKFILLS = ["easy", "conservative", "none"] as const;
@@ -33,7 +34,9 @@ export function BacktestTab() {
   const id = search.get("id") ?? "";
   const [found, setFound] = useState<Backtest | null>(null);
   const [wrong, setWrong] = useState("");
+  const isShown = useIsShown();
   const open = (next: string) => {
+    if (!isShown()) return; // its own page is shown no more, and another one may be in use
     setWrong("");
     if (next !== id) setSearch({ tab: "backtest", id: next });
   };

@@ -13,6 +13,7 @@ import { Dialogue } from "../parts/Dialogue";
 import { Faults } from "../parts/Faults";
 import { Text } from "../parts/Text";
 import { carryOut } from "../session/actions";
+import { useIsShown } from "../parts/shown";
 
 type Preferences = NoticePreferencesQuery["notice_preferences"];
 
@@ -31,13 +32,14 @@ export default function NoticeSettings({ onClose }: { readonly onClose: () => vo
   const live = useLive(async () => (await ask(NoticePreferencesDocument, {})).notice_preferences, "notice-preferences");
   const [draft, setDraft] = useState<Preferences | null>(null);
   const shown = draft ?? live.data;
+  const isShown = useIsShown();
   const save = async () => {
     if (shown === null) return;
     const input = { email: shown.email ?? "", notify: shown.notify };
     const isDone = await carryOut("Your notice settings are saved.", async () => {
       return (await change(SetNoticePreferencesDocument, { input })).set_notice_preferences;
     });
-    if (isDone) onClose();
+    if (isDone && isShown()) onClose();
   };
   const turn = (preferences: Preferences, kind: NoticeKind, isOn: boolean) => {
     const others = preferences.notify.filter((one) => one !== kind);

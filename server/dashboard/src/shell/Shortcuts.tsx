@@ -27,6 +27,7 @@ export function Shortcuts() {
     now.current = what;
     typed.current = what === "palette" ? "" : null;
     setShown(what);
+    if (what === "palette") void load().catch(() => (typed.current = null));
   };
   useCloseOnBack(() => open(null));
   useEffect(() => {

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { useLocation } from "wouter";
 import { Dialogue } from "../parts/Dialogue";
+import { showNotice } from "../parts/notices";
 import { useIsShown } from "../parts/shown";
 import { Text } from "../parts/Text";
 import { slotFor, wrongsOf, type Form } from "./form";
@@ -22,6 +23,7 @@ export default function NotebookDialogue({ onClose }: { readonly onClose: () => 
     const address = await submitNotebook(form);
     setBusy(false);
     if (address && isShown()) go(address);
+    else if (address) showNotice({ tone: "good", text: "The notebook is submitted." });
   };
   return (
     <Dialogue

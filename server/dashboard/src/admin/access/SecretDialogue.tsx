@@ -6,6 +6,7 @@ import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { fileValue, nameWrong, NO_VALUE, pastedValue, valueWrong, type Value } from "./secrets";
+import { useIsShown } from "../../parts/shown";
 
 interface Props {
   /** The name of the secret whose value is replaced; empty for a new one. */
@@ -37,12 +38,13 @@ export function SecretDialogue({ replaced, stored, onClose }: Props) {
       take(null, "The browser cannot read this file. Choose it again.");
     }
   };
+  const isShown = useIsShown();
   const store = async () => {
     const done = isKnown ? `The secret ${name} has a new value.` : `The secret ${name} is stored.`;
     const isStored = await carryOut(done, async () => {
       return (await change(SetSecretDocument, { name, value: value.text })).set_secret;
     });
-    if (isStored) onClose();
+    if (isStored && isShown()) onClose();
   };
   return (
     <Dialogue

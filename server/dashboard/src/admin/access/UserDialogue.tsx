@@ -7,6 +7,7 @@ import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { inputOf, ROLES, type Draft } from "./draft";
+import { useIsShown } from "../../parts/shown";
 
 interface Props {
   readonly start: Draft;
@@ -19,14 +20,15 @@ export function UserDialogue({ start, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(start);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const isKnown = start.version > 0;
+  const isShown = useIsShown();
   const save = async () => {
     const input = inputOf(draft);
     const act = isKnown
       ? async () =>
           (await change(UpdateUserDocument, { input: { ...input, expected_version: start.version } })).update_user
       : async () => (await change(CreateUserDocument, { input })).create_user;
-    if (await carryOut(isKnown ? "The user is changed." : "The user is created; create a key for them next.", act))
-      onDone();
+    const said = isKnown ? "The user is changed." : "The user is created; create a key for them next.";
+    if ((await carryOut(said, act)) && isShown()) onDone();
   };
   return (
     <Dialogue

@@ -12,6 +12,7 @@ import { Dialogue } from "../../parts/Dialogue";
 import { DrainDialogue } from "./DrainDialogue";
 import { LabelsDialogue } from "./LabelsDialogue";
 import { loadAgents } from "./loading";
+import { useIsShown } from "../../parts/shown";
 
 /** Agents with their capabilities, and the actions of operators on them. */
 export function AgentsTab() {
@@ -57,8 +58,9 @@ function ReleaseDialogue({
   readonly onClose: () => void;
   readonly onDone: () => void;
 }) {
+  const isShown = useIsShown();
   const act = async () => {
-    if (await releaseLost(id)) onDone();
+    if ((await releaseLost(id)) && isShown()) onDone();
   };
   return (
     <Dialogue

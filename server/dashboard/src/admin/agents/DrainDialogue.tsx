@@ -5,6 +5,7 @@ import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { EffectOf } from "../EffectOf";
 import { drain } from "./deeds";
+import { useIsShown } from "../../parts/shown";
 
 interface Props {
   readonly id: string;
@@ -16,8 +17,9 @@ interface Props {
 export function DrainDialogue({ id, onClose, onDone }: Props) {
   const [note, setNote] = useState("");
   const [evict, setEvict] = useState(false);
+  const isShown = useIsShown();
   const act = async () => {
-    if (await drain({ id, evict, note: note.trim() || null })) onDone();
+    if ((await drain({ id, evict, note: note.trim() || null })) && isShown()) onDone();
   };
   return (
     <Dialogue

@@ -5,6 +5,7 @@ import { Text } from "../../parts/Text";
 import { variablesOf } from "../../submit/form";
 import { label } from "./deeds";
 import type { AdminAgent } from "./loading";
+import { useIsShown } from "../../parts/shown";
 
 interface Props {
   readonly agent: AdminAgent;
@@ -16,8 +17,9 @@ interface Props {
 export function LabelsDialogue({ agent, onClose, onDone }: Props) {
   const [text, setText] = useState(agent.labels.map(({ name, value }) => `${name}=${value}`).join("\n"));
   const bad = text.split("\n").find((line) => line.trim() && !/^[^=\s]+=/.test(line.trim()));
+  const isShown = useIsShown();
   const act = async () => {
-    if (await label({ id: agent.id, labels: variablesOf(text) })) onDone();
+    if ((await label({ id: agent.id, labels: variablesOf(text) })) && isShown()) onDone();
   };
   return (
     <Dialogue

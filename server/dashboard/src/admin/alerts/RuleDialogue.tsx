@@ -7,6 +7,7 @@ import { Dialogue } from "../../parts/Dialogue";
 import { Text } from "../../parts/Text";
 import { setRule } from "./deeds";
 import { draftOf, hasFloor, inputOf, SEVERITIES, wrongsOf, type Draft, type Rule } from "./draft";
+import { useIsShown } from "../../parts/shown";
 
 interface Props {
   readonly rule: Rule;
@@ -19,8 +20,9 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
   const [draft, setDraft] = useState(() => draftOf(rule));
   const wrongs = wrongsOf(rule, draft);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
+  const isShown = useIsShown();
   const save = async () => {
-    if (await setRule(inputOf(rule, draft))) onDone();
+    if ((await setRule(inputOf(rule, draft))) && isShown()) onDone();
   };
   return (
     <Dialogue

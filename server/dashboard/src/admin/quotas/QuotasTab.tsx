@@ -31,7 +31,11 @@ export function QuotasTab() {
     setSearch({ tab: "quotas", of });
   };
   // Else the history would have the page without the dialogue twice.
-  const close = () => (isOpenedHere.current ? history.back() : setSearch({ tab: "quotas" }, { replace: true }));
+  const close = () => {
+    if (!isOpenedHere.current) return setSearch({ tab: "quotas" }, { replace: true });
+    isOpenedHere.current = false; // going back takes a moment, in which it can be pressed again
+    history.back();
+  };
   const done = () => {
     close();
     live.refresh();
