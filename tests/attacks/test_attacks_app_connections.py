@@ -341,22 +341,8 @@ async def test_a_browser_that_leaves_during_its_upload_is_not_blamed_on_the_app(
     assert "broke off" not in caplog.text
 
 
-@BOTH_LOOPS
-async def test_an_app_that_has_closed_before_the_request_is_sent_is_refused() -> None:
-    async def unused(_message: object) -> None:
-        return
-
-    stream = FlowStream(1, send=unused)
-    stream.receive(StreamData(request=1, data=b""))
-    scope = {"type": "http", "method": "GET", "scheme": "http", "headers": []}
-    exchange = proxy.HttpExchange(scope, asyncio.Event().wait, unused, host="app", target=b"/", token="x")
-    with pytest.raises(AppRefused) as refused:
-        await exchange.run(stream, DataRateLimit(1 << 30), asyncio.Event())
-    assert refused.value.text == "The app gave no valid answer: the app closed the connection"
-
-
-async def test_an_answer_that_comes_before_the_request_is_sent_belongs_to_it() -> None:
-    """To HEAD, an answer has no body, whatever its length says."""
+async def answered_early(method: str, data: bytes) -> list[dict[str, object]]:
+    """What the browser gets where this data of the app, or its end, is there before the request is sent."""
     sent: list[dict[str, object]] = []
 
     async def note(message: dict[str, object]) -> None:
@@ -366,9 +352,22 @@ async def test_an_answer_that_comes_before_the_request_is_sent_belongs_to_it() -
         return
 
     stream = FlowStream(1, send=unused)
-    stream.receive(StreamData(request=1, data=b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"))
-    scope = {"type": "http", "method": "HEAD", "scheme": "http", "headers": []}
+    stream.receive(StreamData(request=1, data=data))
+    scope = {"type": "http", "method": method, "scheme": "http", "headers": []}
     exchange = proxy.HttpExchange(scope, asyncio.Event().wait, note, host="app", target=b"/", token="x")
     async with asyncio.timeout(60):
         await exchange.run(stream, DataRateLimit(1 << 30), asyncio.Event())
+    return sent
+
+
+@BOTH_LOOPS
+async def test_an_app_that_has_closed_before_the_request_is_sent_is_refused() -> None:
+    with pytest.raises(AppRefused) as refused:
+        await answered_early("GET", b"")
+    assert refused.value.text == "The app gave no valid answer: the app closed the connection"
+
+
+async def test_an_answer_that_comes_before_the_request_is_sent_belongs_to_it() -> None:
+    """To HEAD, an answer has no body, whatever its length says."""
+    sent = await answered_early("HEAD", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n")
     assert [one.get("status") for one in sent] == [200, None]

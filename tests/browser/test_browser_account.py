@@ -11,25 +11,13 @@ from playwright.async_api import Browser, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from aliquot.cli.acceptance.run import CANCEL
-from browser_tab import NEEDS_AXE, signed_in
+from browser_tab import ADD_KEY, ADD_USER, NEEDS_AXE, SEEN, signed_in
 from e2e_sessions import submit
 
 pytestmark = pytest.mark.anyio
 
 ME: Final = {"query": "{ me { name } }"}
 PREFERENCES: Final = "{ notice_preferences { email notify } }"
-SEEN: Final = """
-(state) => {
-  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
-  document.dispatchEvent(new Event("visibilitychange"));
-}
-"""
-ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
-ADD_KEY: Final = """
-mutation ($input: CreateApiKeyInput!) {
-  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
-}
-"""
 
 
 @NEEDS_AXE

@@ -1,7 +1,6 @@
 """Text typed into dialogues outlives a sign-in that expires; the focus stays where it was of use."""
 
 import asyncio
-from typing import Final
 
 import pytest
 
@@ -10,22 +9,9 @@ pytest.importorskip("playwright.async_api", reason="playwright drives the browse
 from playwright.async_api import Browser, Page, Route, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
-from browser_tab import Tab, signed_in
+from browser_tab import ADD_KEY, ADD_USER, SEEN, Tab, signed_in
 
 pytestmark = pytest.mark.anyio
-
-SEEN: Final = """
-(state) => {
-  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
-  document.dispatchEvent(new Event("visibilitychange"));
-}
-"""
-ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
-ADD_KEY: Final = """
-mutation ($input: CreateApiKeyInput!) {
-  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
-}
-"""
 
 
 async def signs_in_again(tab: Tab, server: OwnServer) -> None:

@@ -40,6 +40,19 @@ SETTLED: Final = """
 })
 """
 """The layout is stable for a while: a click on an element that moves is lost, as for a user."""
+SEEN: Final = """
+(state) => {
+  Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}
+"""
+"""Shows or hides the page, as when another tab is chosen."""
+ADD_USER: Final = "mutation ($input: CreateUserInput!) { create_user(input: $input) { __typename } }"
+ADD_KEY: Final = """
+mutation ($input: CreateApiKeyInput!) {
+  create_api_key(input: $input) { __typename ... on CreateApiKeySuccess { secret } }
+}
+"""
 NOTHING_OPEN: Final = "!document.querySelector('[role=dialog], [role=menu], [role=listbox]')"
 NEEDS_AXE: Final = pytest.mark.skipif(
     not AXE.is_file(), reason="axe-core is not installed; scripts/test installs it with Node"

@@ -64,9 +64,9 @@ class HttpExchange:
         try:
             framing = body_headers(self._scope)
             app = AppConnection(stream, pace, self._request(framing))
-            (
-                await _first_ended(self._down(app), self._up(app, has_body=bool(framing)), self._refuse_once(cut))
-            ).result()
+            up = self._up(app, has_body=bool(framing))
+            ended = await _first_ended(self._down(app), up, self._refuse_once(cut))
+            ended.result()
         except h11.ProtocolError as error:
             raise AppRefused(502, f"{NOT_VALID}: {error}") from None
         finally:

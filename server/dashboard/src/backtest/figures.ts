@@ -6,7 +6,7 @@ export type Report = NonNullable<Backtest["report"]>;
 export type Row = Report["rows"][number];
 
 const DAY_MS = 86_400_000;
-/** The server runs no longer history again. */
+/** The longest history that the server runs again. */
 const DAYS_MAX = 365;
 
 /** The input of a backtest of the last days. */
