@@ -1,5 +1,7 @@
 """A busy run is replayed, pass by pass, from the event log and the ledger."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,7 +12,7 @@ from aliquot.store.ledger.encoding import verify
 from aliquot_schema.ids import AgentId, DeviceId
 from aliquot_schema.policies import PolicyDocument, Weights
 from aliquot_schema.resources.devices import DeviceProcess, DeviceReading
-from ledger_workload import workload_on
+from ledger_workload import WAIT_S, workload_on
 from long_tests import LONG
 from store_places import Place
 
@@ -78,18 +80,23 @@ async def test_a_restart_begins_with_a_checkpoint_and_continues_the_pass_numbers
 
 async def test_foreign_usage_of_devices_is_recorded_as_input_of_a_pass(place: Place) -> None:
     async with workload_on(place) as (workload, running):
-        reaper = workload.service.reaper
-        blocked = workload.service.state.foreign_usage
         await workload.run_until_entries(running.ledger, 5)
         for pids in ((4711,), ()):
-            while bool(blocked.blocked) is not bool(pids):
-                workload.executor.report_readings(AgentId("b"), _readings(pids))
-                await workload.step()
-                await reaper.run_once()
+            async with asyncio.timeout(WAIT_S):
+                while await _is_used(running.ledger) is not bool(pids):
+                    workload.executor.report_readings(AgentId("b"), _readings(pids))
+                    await workload.step()
+                    await workload.service.reaper.run_once()
             await workload.run_until_entries(running.ledger, len(await running.ledger.last(1000)) + 15)
         found = await replayed(running.ledger)
     assert [one.differences for one in found if one.differences][:3] == []
     assert len([one for one in found if one.entry.inputs.foreign_usage is not None]) >= 3
+
+
+async def _is_used(ledger: LedgerReader) -> bool:
+    """Whether the newest pass in the ledger had devices with foreign processes."""
+    entries = await ledger.entries(first=1, last=2**31, limit=100_000)
+    return [bool(entry.inputs.foreign_usage) for entry in entries if entry.inputs.foreign_usage is not None][-1]
 
 
 def _readings(pids: tuple[int, ...]) -> tuple[DeviceReading, ...]:
