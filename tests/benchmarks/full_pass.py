@@ -82,12 +82,17 @@ async def full_pass() -> dict[str, float]:
     Key(name="scale_memory_exponent", what="growth of its memory", reach="<= 1.1"),
 )
 async def growth() -> dict[str, float]:
-    """Growth with the queue and with the cluster; the table and the fitted exponents are printed."""
+    """Growth with the queue and with the cluster; the table and the fitted exponents are printed.
+
+    Each size has a process of its own, so that its memory is not that of others as well.
+    """
     if not is_present():
         print(f"  skipped: {ABSENT}", file=sys.stderr, flush=True)
         return {}
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as worker:
-        found = await asyncio.get_running_loop().run_in_executor(worker, measure_growth)
+    sizes = [(pending, None) for pending in GROWTH_PENDING] + [(PENDING, nodes) for nodes in GROWTH_NODES]
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as worker:
+        loop = asyncio.get_running_loop()
+        found = [await loop.run_in_executor(worker, measure_growth, *size) for size in sizes]
     for one in found:
         print(
             f"  {one.pending:>7,} pending, {one.nodes:>6,} nodes: {one.placed:>6,} placed in {one.first_s:.3f} s | "
@@ -135,20 +140,15 @@ class Growth:
     """Memory of the process after these passes."""
 
 
-def measure_growth() -> list[Growth]:
-    """Queues of several lengths on the unchanged cluster, and 10,000 pending on clusters of several sizes."""
+def measure_growth(pending: int, nodes: int | None) -> Growth:
+    """Fill an empty cluster of that many copies of its nodes (None: the unchanged one) from a queue of that length."""
     full = Full(openb())
     policy = Policy.of(PolicyDocument())
     gc.collect()
     GcTuning().begin()
-    agents = full.agents
-    sizes = [(pending, len(agents)) for pending in GROWTH_PENDING] + [(PENDING, nodes) for nodes in GROWTH_NODES]
-    return [_grown(full, policy, pending=pending, nodes=nodes) for pending, nodes in sizes]
-
-
-def _grown(full: Full, policy: Policy, *, pending: int, nodes: int) -> Growth:
     base = full.agents
-    agents = [replace(base[number % len(base)], id=f"n{number}", node_id=f"n{number}") for number in range(nodes)]
+    count = len(base) if nodes is None else nodes
+    agents = [replace(base[number % len(base)], id=f"n{number}", node_id=f"n{number}") for number in range(count)]
     rows = full.rows(pending, prefix="first-")
     queue = Queue.of(rows)
     state = Snapshot(revision=1, agents=tuple(agents), used={}, queue=queue, asked=Counter(row.request for row in rows))
@@ -160,7 +160,7 @@ def _grown(full: Full, policy: Policy, *, pending: int, nodes: int) -> Growth:
     _timed(state, policy, memo)
     again_s, _ = _timed(state, policy, memo)
     return Growth(
-        pending=pending, nodes=nodes, placed=len(placed), first_s=first_s, again_s=again_s, rss_bytes=_rss_bytes()
+        pending=pending, nodes=count, placed=len(placed), first_s=first_s, again_s=again_s, rss_bytes=_rss_bytes()
     )
 
 
