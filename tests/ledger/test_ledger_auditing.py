@@ -220,7 +220,7 @@ async def test_a_verification_ends_when_the_store_is_closed(place: Place) -> Non
                 loop.call_soon_threadsafe(begun.set)
 
         reading = asyncio.create_task(running.read_apart(read))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await begun.wait()
             await running.close()
             with pytest.raises(StoreUnavailable, match="the store is not open"):

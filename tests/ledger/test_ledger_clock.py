@@ -57,7 +57,7 @@ async def corrections(store: DatabaseStore) -> list[tuple[int, int]]:
 
 
 async def running(workload: RandomWorkload, count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while sum(len(one.running) for one in workload.executor.agents.values()) < count:  # noqa: ASYNC110  # the fakes send no event
             await asyncio.sleep(0.01)
 

@@ -58,7 +58,7 @@ async def written(tmp_path: Path) -> AsyncIterator[Written]:
 
 
 async def take(events: AsyncIterator[Event], count: int) -> list[int]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [(await anext(events)).number for _ in range(count)]
 
 
@@ -98,7 +98,7 @@ async def test_queue_updates_come_in_order_from_a_given_event_number() -> None:
         await on.advance()
         on.executor.end_kernel(KernelId(f"{first}.1.0"))
         await on.settle()
-        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
+        async with asyncio.timeout(60), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
             seen = [await anext(updates) for _ in range(5)]
         assert [update.kind for update in seen] == [
             "session.queued",
@@ -115,7 +115,7 @@ async def test_queue_updates_come_in_order_from_a_given_event_number() -> None:
             "completed",
         ]
         numbers = [update.event_number for update in seen]
-        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, numbers[2])) as again:
+        async with asyncio.timeout(60), aclosing(on.watching.queue_updates(CALLER, numbers[2])) as again:
             assert [(await anext(again)).event_number for _ in range(2)] == numbers[3:]
 
 
@@ -125,7 +125,7 @@ async def test_each_queue_update_gives_the_number_waiting_after_its_event_even_i
         first, _, third = [await on.submit() for _ in range(3)]
         await on.cancel(third)
         await on.cancel(first)
-        async with asyncio.timeout(20), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
+        async with asyncio.timeout(60), aclosing(on.watching.queue_updates(CALLER, before)) as updates:
             assert [(await anext(updates)).pending for _ in range(5)] == [1, 2, 3, 2, 1]
 
 

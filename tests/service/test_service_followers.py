@@ -167,7 +167,7 @@ async def _updates(server: OneServer, after: int, *, sessions: int) -> list[int]
     """Event numbers until enough sessions were seen in the queue."""
     queued: set[str] = set()
     numbers = []
-    async with asyncio.timeout(30), aclosing(server.cases.watching.queue_updates(CALLER, after)) as updates:
+    async with asyncio.timeout(60), aclosing(server.cases.watching.queue_updates(CALLER, after)) as updates:
         async for update in updates:
             numbers.append(update.event_number)
             queued.add(update.session.id)

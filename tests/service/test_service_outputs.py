@@ -29,7 +29,7 @@ def logs(
 async def read(
     on: Stage, session_id: str, *, rank: int = 0, attempt: int | None = None, offset: int = 0
 ) -> list[LogChunkView]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return [view async for view in logs(on, session_id, rank=rank, attempt=attempt, offset=offset)]
 
 

@@ -1,8 +1,8 @@
 """A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
 Loaded by scripts/test, which runs the tests in three processes (pytest-xdist). The suite that takes longest starts
-first; while it waits for its servers, the second process runs other suites. The third process has the lowest priority:
-it runs suites that only compute in the time that the other two leave over, and they help it at the end.
+first; while it waits for its servers, the second process runs other suites. The third process has a low priority: it
+runs suites that drive no processes in the time that the other two leave over, and they help it at the end.
 
 The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a
 slow machine (server/decisions/0108).
@@ -55,11 +55,9 @@ PLANNED_S_OTHERS: Final = 60
 
 FIRST: Final = (
     "e2e",
-    "ledger",
     "api",
     "store",
     "execution",
-    "service",
     "browser",
     "attacks",
     "docs",
@@ -69,12 +67,15 @@ process is left with it at the end. The others follow in the order in which they
 LAST: Final = ("load", "docker", "release")
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
-COMPUTES: Final = ("simulation", "schema", "core")
-"""Suites that wait for nothing, so that no test minds how slow they are. They run in parts, a folder each."""
-COMPUTES_S_MAX: Final = 1500
+PATIENT: Final = ("ledger", "simulation", "service", "core", "schema", "authorisation", "architecture")
+"""Suites in which no test minds how slow it is: they compute, or wait for a database only. They run in parts, a folder
+each."""
+PATIENT_S_MAX: Final = 1500
 """What a test of them may take with what is left over of a processor, seconds."""
 PROCESSES_MIN: Final = 3
-"""With as many processes, the last one has the lowest priority."""
+"""With as many processes, the last one has a low priority."""
+NICE: Final = 10
+"""Beside two busy processes, a tenth of a processor is left to it: enough for a test with a time limit of its own."""
 
 RERUN: Final = frozenset(
     {"attacks", "browser", "cli", "containers", "demo", "docker", "docs", "e2e", "execution", "load", "release"}
@@ -93,12 +94,12 @@ class SuiteScheduling(LoadScopeScheduling):
     @override
     def _split_scope(self, nodeid: str) -> str:
         suite = _suite_of(nodeid)
-        return nodeid.partition("::")[0].rpartition("/")[0] if suite in COMPUTES else suite
+        return nodeid.partition("::")[0].rpartition("/")[0] if suite in PATIENT else suite
 
     @override
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give a process of the lowest priority nothing but suites that compute."""
-        if _is_lowest(node.workerinput):
+        """Give a process of low priority nothing but patient suites."""
+        if _is_low(node.workerinput):
             part = next((scope for scope in self.workqueue if "/" in scope), None)
             if part is None:
                 node.shutdown()
@@ -132,17 +133,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _suite(item) in RERUN:
             item.add_marker(pytest.mark.flaky(reruns=1, condition=_may_rerun))
-        if _suite(item) in COMPUTES:
-            item.add_marker(pytest.mark.timeout(COMPUTES_S_MAX))
+        if _suite(item) in PATIENT:
+            item.add_marker(pytest.mark.timeout(PATIENT_S_MAX))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Give this process the lowest priority, if it is the one."""
-    if _is_lowest(getattr(session.config, "workerinput", {})):
-        os.nice(19)
+    """Give this process a low priority, if it is the one."""
+    if _is_low(getattr(session.config, "workerinput", {})):
+        os.nice(NICE)
 
 
-def _is_lowest(worker: Mapping[str, Any]) -> bool:
+def _is_low(worker: Mapping[str, Any]) -> bool:
     count = worker.get("workercount", 1)
     return count >= PROCESSES_MIN and worker["workerid"] == f"gw{count - 1}"
 
@@ -155,7 +156,7 @@ def _rank(item: pytest.Item) -> int:
     suite = _suite(item)
     if suite in FIRST:
         return FIRST.index(suite) - len(FIRST)
-    return (*LAST, *COMPUTES).index(suite) + 1 if suite in (*LAST, *COMPUTES) else 0
+    return (*LAST, *PATIENT).index(suite) + 1 if suite in (*LAST, *PATIENT) else 0
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
