@@ -1,7 +1,8 @@
 """Load of the living demo: sessions of the invented users, submitted so that the cluster stays busy.
 
-The load leaves two GPUs to the person who looks at the demo, keeps a few sessions waiting for a quota or for
-another session, and one notebook that holds a GPU without using it. Its sessions are canceled when the server stops.
+The load is of trials, which end within minutes. It leaves two GPUs to the person who looks at the demo, keeps a few
+sessions waiting for a quota or for another session, and for hours one notebook that holds a GPU without using it. Its
+sessions are canceled when the server stops.
 """
 
 import logging
@@ -25,10 +26,7 @@ GPUS: Final = 14.0
 """GPUs that the load asks for, of the demo cluster's 16."""
 WAITING: Final = 2
 """Sessions that are to wait: for the quota of their project, or for another session."""
-SPEED: Final = 60.0
-"""Factor by which run times are shorter than in the week of history: hours become minutes."""
-IDLE_SPEED: Final = 0.5
-"""The idle notebook stays for hours."""
+IDLE: Final = next(work for work in KINDS if work.is_idle)
 PERIOD_S: Final = 4.0
 OPERATOR: Final = Caller(user=UserId("demo"), request_id="req_demo", role=Role.ADMIN)
 
@@ -71,15 +69,14 @@ class DemoLoad:
         """What to submit next; None = enough is there."""
         present = [session for session in self._present() if session.tasks is None or session.tasks.waiting]
         kinds = {session.tags.get("kind") for session in present}
-        idle = next(work for work in KINDS if work.is_idle)
-        if idle.name not in kinds:
-            return self._plan(idle, speed=IDLE_SPEED)
+        if IDLE.name not in kinds:
+            return self._plan(IDLE)
         busy = [work for work in KINDS if not work.is_idle]
         room = GPUS - _asked(present)
         fitting = [work for work in busy if _gpus_of(work) <= min(room, _project_room(work, present))]
         if fitting:
             missing = [work for work in fitting if work.name not in kinds]
-            return self._plan(self._random.choice(missing or fitting), speed=SPEED)
+            return self._plan(self._random.choice(missing or fitting))
         if sum(session.is_pending for session in present) < WAITING:
             return self._waiting(present)
         return None
@@ -89,17 +86,19 @@ class DemoLoad:
         single = [work for work in KINDS if not (work.is_idle or work.tasks)]
         full = [work for work in single if _project_room(work, present) < _gpus_of(work)]
         if full:
-            return self._plan(min(full, key=_gpus_of), speed=SPEED)
-        after = next((session for session in present if not session.is_pending and session.tasks is None), None)
-        if after is None:
+            return self._plan(min(full, key=_gpus_of))
+        running = [session for session in present if not session.is_pending and session.tasks is None]
+        trials = [session for session in running if session.tags.get("kind") != IDLE.name]
+        if not trials:
             return None
-        planned = self._plan(next(work for work in KINDS if work.name == "evaluate"), speed=SPEED)
+        after = self._random.choice(trials)
+        planned = self._plan(next(work for work in KINDS if work.name == "evaluate"))
         return replace(planned, request=replace(planned.request, depends_on=((after.id, "after_any"),)))
 
-    def _plan(self, work: JobKind, *, speed: float) -> Submission:
+    def _plan(self, work: JobKind) -> Submission:
         self._count += 1
         now_us = self._cases.clock.now_us()
-        return submission(self._random, work, at_us=now_us, number=self._count, speed=speed)
+        return submission(self._random, work, at_us=now_us, number=self._count, is_trial=not work.is_idle)
 
     def _present(self) -> Iterator[Session]:
         """The load's sessions that have not ended; tasks of arrays beside their arrays."""

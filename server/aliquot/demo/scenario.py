@@ -20,6 +20,8 @@ HOUR_US: Final = 3_600_000_000
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3600.0
 WEEKEND: Final = (5, 6)
+TRIAL_PART: Final = 1 / 60
+"""Hours become minutes."""
 
 
 class Person(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class JobKind(Struct, frozen=True, kw_only=True):
     """Shortest and longest run time in the week of history."""
     per_day: float
     """Submissions per day; fewer at night and at the weekend."""
+    trials_per_day: float = 2.0
+    """Submissions of trials per day; they run for `TRIAL_PART` of the time."""
     cluster_size: int = 1
     tasks: int = 0
     """Tasks of a job array; 0 = a single session."""
@@ -141,6 +145,7 @@ KINDS: Final = (
         slot=("cuda.device", "1"),
         hours=(3.0, 6.0),
         per_day=1.0,
+        trials_per_day=0.0,
         is_idle=True,
         fails_pct=0,
     ),
@@ -164,59 +169,63 @@ def submissions(random: Random, *, since_us: int, until_us: int) -> Iterator[Sub
     """The submissions of a period, in order of time; more of them by day (UTC) and on working days."""
     counts = dict.fromkeys((work.name for work in KINDS), 0)
     for hour_us in range(since_us, until_us, HOUR_US):
-        drawn: list[tuple[int, JobKind]] = []
+        drawn: list[tuple[int, JobKind, bool]] = []
         for work in KINDS:
-            for _ in range(_count(random, work.per_day * _part_of_day(hour_us))):
-                drawn.append((hour_us + random.randrange(HOUR_US), work))
-        for at_us, work in sorted(drawn, key=lambda one: (one[0], one[1].name)):
+            for per_day, is_trial in ((work.per_day, False), (work.trials_per_day, True)):
+                for _ in range(_count(random, per_day * _part_of_day(hour_us))):
+                    drawn.append((hour_us + random.randrange(HOUR_US), work, is_trial))
+        for at_us, work, is_trial in sorted(drawn, key=lambda one: (one[0], one[1].name)):
             counts[work.name] += 1
             if at_us < until_us:
-                yield submission(random, work, at_us=at_us, number=counts[work.name])
+                yield submission(random, work, at_us=at_us, number=counts[work.name], is_trial=is_trial)
 
 
-def submission(random: Random, work: JobKind, *, at_us: int, number: int, speed: float = 1.0) -> Submission:
+def submission(random: Random, work: JobKind, *, at_us: int, number: int, is_trial: bool) -> Submission:
     """One submission of a kind of work.
 
     Args:
         number: counts those of this kind; part of the name.
-        speed: factor by which run times are shorter than in the week of history.
+        is_trial: whether it runs for minutes instead of hours, under a name of its own: the load of the living demo,
+            which its week of history lets the server predict.
     """
     owner = random.choice(work.owners)
     person = next(one for one in PEOPLE if one.name == owner)
     tasks = max(1, work.tasks)
-    runs_s = tuple(random.uniform(*work.hours) * HOUR_S / speed for _ in range(tasks))
+    full_s = HOUR_S * (TRIAL_PART if is_trial else 1)
+    runs_s = tuple(random.uniform(*work.hours) * full_s for _ in range(tasks))
     fails = tuple(random.randrange(100) < work.fails_pct for _ in range(tasks))
-    limit_s = max(MINUTE_S, 1.4 * work.hours[1] * HOUR_S / speed)
+    limit_s = max(MINUTE_S, 1.4 * work.hours[1] * full_s)
+    program = f"try_{work.name}" if is_trial else work.name
     request = NewSession(
         argv=None,
-        shell=command(work, max(runs_s), fails=fails[0] and not work.tasks),
+        shell=command(program, max(runs_s), is_idle=work.is_idle, fails=fails[0] and not work.tasks),
         slots=[work.slot],
         cluster_size=work.cluster_size,
-        name=f"{work.name}-{number}",
+        name=f"{work.name}-trial-{number}" if is_trial else f"{work.name}-{number}",
         project=work.project,
         priority=work.priority,
         preemptible=work.preemptible,
-        time_limit=None if random.random() < 0.2 and speed == 1.0 else limit_s,
+        time_limit=None if random.random() < 0.2 and not is_trial else limit_s,
         array=f"0-{work.tasks - 1}" if work.tasks else None,
         tags=((TAG, ""), ("kind", work.name)),
     )
     return Submission(at_us=at_us, person=person, work=work, request=request, runs_s=runs_s, fails=fails)
 
 
-def command(work: JobKind, runs_s: float, *, fails: bool) -> str:
-    """The shell command of a job: it prints a step per second, or sleeps if the work is idle.
+def command(program: str, runs_s: float, *, is_idle: bool, fails: bool) -> str:
+    """The shell command of a job: it prints a step per second, or sleeps if it is idle.
 
-    It is a function of the work's name, by which run times are predicted.
+    It is a function of the program's name, by which run times are predicted.
     """
-    head = f"{work.name}() {{\n  # Synthetic load of the demo: no model is trained, and the GPUs are mock devices.\n"
-    if work.is_idle:
-        return f"{head}  echo 'a notebook without a running cell'; exec sleep {round(runs_s)}\n}}\n{work.name}"
-    end = "echo 'ValueError: loss is not finite' >&2; exit 1" if fails else f"echo '{work.name}: done'"
+    head = f"{program}() {{\n  # Synthetic load of the demo: no model is trained, and the GPUs are mock devices.\n"
+    if is_idle:
+        return f"{head}  echo 'a notebook without a running cell'; exec sleep {round(runs_s)}\n}}\n{program}"
+    end = "echo 'ValueError: loss is not finite' >&2; exit 1" if fails else f"echo '{program}: done'"
     return (
         f"{head}  step=0\n  while [ $step -lt {round(runs_s)} ]; do\n"
         "    step=$((step + 1)); n=0; while [ $n -lt 6000 ]; do n=$((n + 1)); done\n"
         f'    echo "step $step of {round(runs_s)}, loss 0.$((100 + 8000 / (step + 9)))"; sleep 1\n  done\n'
-        f"  {end}\n}}\n{work.name}"
+        f"  {end}\n}}\n{program}"
     )
 
 
