@@ -30,11 +30,26 @@ FDS_MAX: Final = 64
 PR_SET_CHILD_SUBREAPER: Final = 36
 LIMITS: Final = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 IMPORTED: Final = (
+    "alembic.command",
     "aliquot.api.application",
+    "aliquot.api.protocols",
     "aliquot.app.composition",
+    "aliquot.app.logging",
     "aliquot.app.running",
     "aliquot.cli.agent",
+    "aliquot.cli.listener",
     "aliquot.cli.serve",
+    "aliquot.cli.session.list",
+    "aliquot.cli.state_export",
+    "aliquot.client.sessions",
+    "aliquot.store.export",
+    "aliquot.store.replication.readings_relay",
+    "asyncpg",
+    "encodings.idna",
+    "strawberry.federation.schema_directives",
+    "uvicorn.protocols.http.httptools_impl",
+    "uvicorn.protocols.websockets.websockets_sansio_impl",
+    "uvloop",
 )
 OF_PYTHON: Final = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "OPENBLAS", "OMP_", "TZ", "TERM", "SSL_")
 """Prefixes of variables that Python or a library reads at startup."""
