@@ -116,7 +116,7 @@ async def test_an_app_is_not_opened_at_the_port_of_an_app_in_use() -> None:
         _, cookie = await entered(server)
         refused = await server.http.get("/sessions/ses_1/apps/code", headers=BEARER)
         assert refused.status_code == 503
-        assert "(1 in apps-ports) is in use" in refused.text
+        assert "(1 in apps-ports) is in use, 1 by you; cancel a session" in refused.text
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
             assert (await http.get("/", headers={"cookie": cookie})).status_code == 200
 
@@ -127,7 +127,7 @@ def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -
     ended: set[str] = set()
 
     def opened(app: AppName) -> str:
-        ports.admit(app, ended.__contains__)
+        ports.admit(app, ended.__contains__, owner="ada")
         return ports.origin(app, scope, "")
 
     first, second = opened(apps[0]), opened(apps[1])
@@ -149,7 +149,7 @@ def test_a_port_is_in_use_while_a_request_of_a_signed_in_user_is_open() -> None:
     lab, board, code, chat = (AppName("ses_1", name) for name in ("lab", "board", "code", "chat"))
 
     def opened(app: AppName) -> str:
-        ports.admit(app, set[str]().__contains__)
+        ports.admit(app, set[str]().__contains__, owner="ada")
         return ports.origin(app, scope, "")
 
     first, second = opened(lab), opened(board)
@@ -160,3 +160,47 @@ def test_a_port_is_in_use_while_a_request_of_a_signed_in_user_is_open() -> None:
         with ports.used(chat), pytest.raises(Unavailable):
             opened(lab)
     assert opened(lab) in {first, second}
+
+
+def test_a_user_with_two_ports_more_than_another_gives_up_the_one_unused_for_longest() -> None:
+    ports = AppPorts([1, 2, 3], base="https://h.example", port=9)
+
+    def opened(owner: str, name: str) -> str:
+        app = AppName(f"ses_{owner}", name)
+        ports.admit(app, set[str]().__contains__, owner=owner)
+        return ports.origin(app, {"scheme": "http", "type": "http"}, "")
+
+    lab, board, code = (opened("ada", name) for name in ("lab", "board", "code"))
+    with ports.used(AppName("ses_ada", "lab")):
+        pass
+    with ports.used(AppName("ses_ada", "board")):
+        assert opened("ben", "lab") == code, "lab was used later, and board is in use"
+        with pytest.raises(Unavailable, match=r"in use, 1 by you; cancel a session"):
+            opened("ben", "board")
+        assert opened("eve", "lab") == lab
+        with pytest.raises(Unavailable, match=r"in use, 0 by you; wait until one is free"):
+            opened("dan", "lab")
+    assert opened("ada", "board") == board
+
+
+def test_a_port_of_a_user_with_too_many_is_taken_although_all_their_pages_are_open() -> None:
+    ports, scope = AppPorts([1, 2], base="https://h.example", port=9), {"scheme": "http", "type": "http"}
+    lab, board, other = AppName("ses_1", "lab"), AppName("ses_1", "board"), AppName("ses_2", "lab")
+    for app in (lab, board):
+        ports.admit(app, set[str]().__contains__, owner="ada")
+    with ports.used(lab), ports.used(board):
+        of_lab = ports.origin(lab, scope, "")
+        ports.admit(other, set[str]().__contains__, owner="ben")
+        assert ports.origin(other, scope, "") == of_lab
+    assert ports.app_at({"server": ("h", int(of_lab[-1]))}, "") == other
+
+
+async def test_a_page_whose_port_another_app_has_is_led_to_its_own_app() -> None:
+    async with stand(unused_s=0) as (server, extra):
+        _, old = await entered(server)
+        await entered(server, "/sessions/ses_1/apps/code")
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}", headers={"accept": "text/html"}) as http:
+            led = await http.get("/tree?a=b", headers={"cookie": old})
+            assert led.headers["location"] == f"http://127.0.0.1:{server.port}{OPEN}?next=%2Ftree%3Fa%3Db"
+            forged = await http.get("/tree", headers={"cookie": old[:-1]})
+            assert urlsplit(forged.headers["location"]).path == "/sessions/ses_1/apps/code"

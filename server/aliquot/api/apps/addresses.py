@@ -6,7 +6,8 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -35,6 +36,12 @@ class AppName(Struct, frozen=True):
         """The first part of its host name."""
         return f"{self.name}-{self.session_id.removeprefix(SESSION_PREFIX).replace('_', '--')}"
 
+    @classmethod
+    def of_label(cls, label: str) -> Self | None:
+        """The app of a label; None = it has no such form."""
+        found = _LABEL.fullmatch(label)
+        return None if found is None else cls(f"{SESSION_PREFIX}{found[2].replace('--', '_')}", found[1])
+
 
 class AppAddresses:
     """Converts between apps and their origins.
@@ -58,16 +65,13 @@ class AppAddresses:
         name, _, port = host.lower().partition(":")
         if not name.endswith(self._suffix) or not (_PORT.fullmatch(port) or not port) or int(port or 0) > PORT_MAX:
             return None
-        found = _LABEL.fullmatch(name.removesuffix(self._suffix))
-        if found is None:
-            return None
-        return AppName(f"{SESSION_PREFIX}{found[2].replace('--', '_')}", found[1])
+        return AppName.of_label(name.removesuffix(self._suffix))
 
     def takes(self, _scope: Scope, host: str) -> bool:
         """Whether a request is for an app: its Host header is below the domain."""
         return host.lower().partition(":")[0].endswith(self._suffix)
 
-    def admit(self, _app: AppName, _has_ended: Callable[[str], bool]) -> None:
+    def admit(self, _app: AppName, _has_ended: Callable[[str], bool], *, owner: str) -> None:
         """Nothing: each app has its host name."""
 
     def used(self, _app: AppName) -> AbstractContextManager[None]:
@@ -94,10 +98,23 @@ class AppAddresses:
         return parts.scheme, parts.port
 
 
+@dataclass(slots=True)
+class _Use:
+    """The app that has a port."""
+
+    app: AppName
+    owner: str
+    at: float
+    """When it was used last, monotonic seconds."""
+    requests: int = 0
+    """Its requests and WebSockets that are open."""
+
+
 class AppPorts:
     """Apps at ports of the server's own host, where no wildcard name exists. A port is given to an app when it is
-    opened. An open page of the app that had it before would show the new one, and send its requests there, so a port is
-    taken only from an app whose session has ended, or that was not used for long.
+    opened. An open page of the app that had it before would show the new one of the same user, and send its requests
+    there, so a port is taken only from an app whose session has ended, or that was not used for long. Pages of other
+    users have no cookie for the new app: where a user has two ports more than the one who opens an app, they lose one.
 
     Browsers send cookies to all ports of a host: see `headers.jar_of`.
 
@@ -115,12 +132,8 @@ class AppPorts:
         self._base = base
         self._port = port
         self._unused_s = unused_s
-        self._used: dict[int, float] = {}
-        """When each port was used last, monotonic seconds."""
-        self._requests: Counter[int] = Counter()
-        """Requests and WebSockets that are open at each port."""
-        self._apps: OrderedDict[int, AppName] = OrderedDict()
-        """The least recently used first."""
+        self._uses: OrderedDict[int, _Use] = OrderedDict()
+        """By port, the least recently used first."""
 
     def takes(self, scope: Scope, _host: str) -> bool:
         """Whether a request is for an app: it came to one of the ports."""
@@ -128,21 +141,23 @@ class AppPorts:
 
     def app_at(self, scope: Scope, _host: str) -> AppName | None:
         """The app of the port; None = it was given to none since the server started."""
-        return self._apps.get((scope.get("server") or ("", 0))[1])
+        use = self._uses.get((scope.get("server") or ("", 0))[1])
+        return None if use is None else use.app
 
-    def admit(self, app: AppName, has_ended: Callable[[str], bool]) -> None:
+    def admit(self, app: AppName, has_ended: Callable[[str], bool], *, owner: str) -> None:
         """Give an app a port, if it has none.
 
         Args:
             has_ended: whether the session of this id has ended.
+            owner: of the app.
 
         Raises:
             Unavailable: other apps use all of them.
         """
         port = self._port_of(app)
         if port is None:
-            port = self._free(app, has_ended)
-            self._apps[port] = app
+            port = self._free(app, has_ended, owner)
+            self._uses[port] = _Use(app, owner, 0.0)
         self._touch(port)
 
     @contextmanager
@@ -152,12 +167,14 @@ class AppPorts:
         if port is None:  # it was given to another app meanwhile
             yield
             return
-        self._requests[port] += 1
+        use = self._uses[port]
+        use.requests += 1
         try:
             yield
         finally:
-            self._requests[port] -= 1
-            self._touch(port)
+            use.requests -= 1
+            if self._uses[port] is use:
+                self._touch(port)
 
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
         """The origin of an app that has a port."""
@@ -172,27 +189,36 @@ class AppPorts:
         return f"{scheme}://{name}:{self._port}"
 
     def _port_of(self, app: AppName) -> int | None:
-        return next((port for port, one in self._apps.items() if one == app), None)
+        return next((port for port, use in self._uses.items() if use.app == app), None)
 
-    def _free(self, app: AppName, has_ended: Callable[[str], bool]) -> int:
+    def _free(self, app: AppName, has_ended: Callable[[str], bool], owner: str) -> int:
         start = crc32(app.label.encode()) % len(self._ports)  # the same one after a restart, if it is free
         for port in self._ports[start:] + self._ports[:start]:
-            if port not in self._apps:
+            if port not in self._uses:
                 return port
-        for port, one in self._apps.items():
-            if has_ended(one.session_id):
+        for port, use in self._uses.items():
+            if has_ended(use.app.session_id):
                 return port
-        for port in self._apps:
-            if not self._requests[port] and time.monotonic() - self._used[port] >= self._unused_s:
+        for port, use in self._uses.items():
+            if not use.requests and time.monotonic() - use.at >= self._unused_s:
                 return port
-        raise Unavailable(
-            f"each port for web services ({len(self._ports)} in apps-ports) is in use; cancel a session whose service "
-            "is not needed, or ask an admin for more ports"
-        )
+        return self._share_of(owner)
+
+    def _share_of(self, owner: str) -> int:
+        """A port of the user who has the most, at least two more than the owner: one without an open request if there
+        is one, the one unused for longest."""
+        held = Counter(use.owner for use in self._uses.values())
+        user, most = held.most_common(1)[0]
+        if most >= held[owner] + 2:
+            theirs = [port for port, use in self._uses.items() if use.owner == user]
+            return min(theirs, key=lambda port: self._uses[port].requests > 0)
+        text = f"each port for web services ({len(self._ports)} in apps-ports) is in use, {held[owner]} by you"
+        wait = "cancel a session whose service you do not need" if held[owner] else "wait until one is free"
+        raise Unavailable(f"{text}; {wait}, or ask an admin for more ports")
 
     def _touch(self, port: int) -> None:
-        self._used[port] = time.monotonic()
-        self._apps.move_to_end(port)
+        self._uses[port].at = time.monotonic()
+        self._uses.move_to_end(port)
 
     def _seen(self, scope: Scope, host: str) -> tuple[str, str]:
         scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])

@@ -100,11 +100,11 @@ class AppGateway:
         caller = caller_of(bearer, request_id=request_id_of(request))
         try:
             self._streams.check_app(caller, app.session_id, app.name, owner_only=not self._addresses.isolates)
-            self._addresses.admit(app, self._streams.has_ended)
+            self._addresses.admit(app, self._streams.has_ended, owner=caller.user)
+            address = self._addresses.origin(app, request.scope, request.headers["host"])
             await self._streams.record_app(caller, app.session_id, app.name)
         except AliquotError as error:
             return _not_entered(request, app, error)
-        address = self._addresses.origin(app, request.scope, request.headers["host"])
         query = f"ticket={self._tickets.ticket(app, bearer)}&next={quote(request.query_params.get('next', '/'))}"
         return RedirectResponse(f"{address}{TICKET_PATH}?{query}", status_code=303)
 
@@ -245,10 +245,13 @@ class AppGateway:
         return jar_of(scope, isolates=self._addresses.isolates)
 
     def _ask_to_sign_in(self, app: AppName, scope: Scope, host: str) -> Response:
-        """Lead a page to the server's own origin, which leads back with a ticket; 401 for all other requests."""
+        """Lead a page to the server's own origin, which leads back with a ticket; 401 for all other requests. The page
+        of an app that has lost its port is led to the app's new address, not to the app that has the port now."""
         if not _is_page(scope):
             return PlainTextResponse("Sign in first: open the app from its session.", 401)
-        return self._to_server(app, scope, host)
+        cookie = own_cookie(scope["headers"], self._jar(scope))
+        own = None if cookie is None else self._tickets.app_of(cookie)
+        return self._to_server(own or app, scope, host)
 
     def _to_server(self, app: AppName, scope: Scope, host: str) -> Response:
         path = _target(scope).decode("latin-1")

@@ -56,16 +56,24 @@ class AppTickets:
         found = self._read(self._cookies, app, cookie, COOKIE_S)
         return None if found is None else self._holder(found)
 
+    def app_of(self, cookie: str) -> AppName | None:
+        """The app that a cookie was made for; None when the cookie is not valid."""
+        words = self._words(self._cookies, cookie, COOKIE_S)
+        return None if words is None else AppName.of_label(words[0])
+
     def _holder(self, words: list[str]) -> AuthenticatedCaller | None:
         _, key_id, sign_in_id, _ = words
         sign_in = KeyId(sign_in_id) if sign_in_id else None
         return self._auth.holder(KeyId(key_id) if key_id else None, sign_in_id=sign_in)
 
     def _read(self, signer: TimestampSigner, app: AppName, text: str, valid_s: float) -> list[str] | None:
+        words = self._words(signer, text, valid_s)
+        return words if words is not None and words[0] == app.label else None
+
+    def _words(self, signer: TimestampSigner, text: str, valid_s: float) -> list[str] | None:
         try:
             content, signed_at = signer.unsign(text, return_timestamp=True)
         except BadSignature:
             return None
         words = content.decode().split(_SEPARATOR)
-        is_valid = signed_at.timestamp() + valid_s > time.time() and len(words) == 4 and words[0] == app.label
-        return words if is_valid else None
+        return words if signed_at.timestamp() + valid_s > time.time() and len(words) == 4 else None
