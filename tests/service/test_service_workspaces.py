@@ -4,22 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from unittest.mock import AsyncMock
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agent_harness import order
-from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
 from aliquot.service.accounts.workspaces import Workspaces
-from aliquot.service.ports import Executor
-from aliquot_schema.async_tasks import Worker
-from aliquot_schema.cluster.streams import StreamTarget
-from aliquot_schema.cluster.workspaces import WorkspaceUse
-from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
-from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, Unavailable
+from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
 from service_bench import agent
 from service_stage import Stage, stage
@@ -109,92 +102,6 @@ async def test_a_tree_is_kept_while_a_session_waits_for_it(tmp_path: Path) -> No
         await on.cancel(session_id)
         assert store.expire(-1.0, used=uploads._used()) == 1
         assert store.blocks(UserId("ann")) == {}
-
-
-class OneAgent:
-    """The executor's workspace transfer: one agent with a cache."""
-
-    def __init__(self, cache: WorkspaceCache) -> None:
-        self.cache, self.worker, self.sent = cache, Worker("test"), 0
-
-    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> WorkspaceStream:
-        if agent_id != "a":
-            raise Unavailable("no such agent")
-        assert target.workspace is not None
-        stream = WorkspaceStream(self.cache, target.workspace, worker=self.worker)
-        write = stream.write
-
-        async def counted(data: bytes) -> None:
-            self.sent += len(data)
-            for first in range(0, len(data), 7):
-                await write(data[first : first + 7])
-
-        stream.write = counted  # type: ignore[method-assign]
-        return stream
-
-
-async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
-    async with office(tmp_path / "server") as (_, uploads):
-        files = tree(a="one", b__c="two")
-        await uploads.upload(ANN, files)
-        for data in (b"one", b"two"):
-            await uploads.keep(ANN, data)
-        await uploads.upload(ANN, files)
-        one = OneAgent(WorkspaceCache(tmp_path / "agent", packages=tmp_path / "packages"))
-        executor, use = cast(Executor, one), WorkspaceUse(owner=ANN.user, id=files.id)
-        asked = order("true", workspace=use)
-        assert not one.cache.has(files.id)
-        await uploads.bring(executor, AgentId("a"), asked)
-        first = one.sent
-        assert one.cache.read(files.id) == files
-        await uploads.bring(executor, AgentId("a"), asked)
-        assert one.sent - first == 8 + len(files.encoded())
-        gone = order("true", workspace=replace(use, id="0" * 40))
-        await uploads.bring(executor, AgentId("a"), gone)
-        with pytest.raises(NotFound):
-            one.cache.read(gone.workspace.id if gone.workspace else "")
-        with pytest.raises(Unavailable):
-            await uploads.bring(executor, AgentId("b"), asked)
-        await one.worker.close()
-
-
-async def test_an_agent_that_cannot_store_a_workspace_gets_the_order_and_knows_why(tmp_path: Path) -> None:
-    async with office(tmp_path / "server") as (_, uploads):
-        files = tree(a="one", b="two")
-        await uploads.upload(ANN, files)
-        for data in (b"one", b"two"):
-            await uploads.keep(ANN, data)
-        await uploads.upload(ANN, files)
-        one = OneAgent(WorkspaceCache(tmp_path / "agent", packages=tmp_path / "packages"))
-        asked = order("true", workspace=WorkspaceUse(owner=ANN.user, id=files.id))
-        one.cache.block(named(b"two")).parent.mkdir(parents=True)
-        one.cache.block(named(b"two")).mkdir()
-        await uploads.bring(cast(Executor, one), AgentId("a"), asked)
-        assert "Is a directory" in one.cache.failures[files.id]
-        assert not one.cache.block(named(b"one")).exists()
-        one.cache.block(named(b"two")).rmdir()
-        await uploads.bring(cast(Executor, one), AgentId("a"), asked)
-        assert (one.cache.read(files.id), one.cache.failures) == (files, {})
-        await one.worker.close()
-
-
-async def test_an_agent_refuses_contents_that_do_not_match_their_hash(tmp_path: Path) -> None:
-    files, worker = tree(a="one"), Worker("test")
-    listing = files.encoded()
-    for told, then in ((listing, b"two"), (listing.replace(b"one", b"xxx") + b" ", b""), (b"x" * 10, b"")):
-        folder = tmp_path / named(told + then)[:8]
-        cache = WorkspaceCache(folder, packages=folder / "packages")
-        stream = WorkspaceStream(cache, WorkspaceUse(owner=ANN.user, id=files.id), worker=worker)
-        await stream.write(len(told).to_bytes(8, "big") + told + len(then).to_bytes(8, "big") + then)
-        answers = b""
-        if then:
-            answers = await stream.read()
-            assert msgspec.json.decode(answers)["blocks"] == [named(b"one")]
-            with pytest.raises(InvalidRequest):
-                await stream.read()
-        await stream.close()
-        assert not cache.has(files.id)
-    await asyncio.wait_for(worker.close(), 5)
 
 
 async def test_a_damaged_block_is_asked_for_again(tmp_path: Path) -> None:

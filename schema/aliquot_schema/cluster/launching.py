@@ -79,6 +79,9 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointOrder = field(default_factory=CheckpointOrder)
     workspace: WorkspaceUse | None = None
     """Unpacked into the kernel's own work folder before its start."""
+    workspace_fault: str | None = None
+    """Why the workspace was not brought, if it is not on the agent; agents of the release before this field ignore
+    it."""
     activates: str | None = None
     """Environment that is activated before the command: `uv`, or the absolute path of a venv or conda environment."""
     image: str | None = None

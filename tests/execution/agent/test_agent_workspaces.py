@@ -56,6 +56,9 @@ async def test_an_order_with_a_missing_workspace_is_refused(harness: AgentHarnes
     report = await harness.run(wanted)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
     assert "--sync" in str(report.message)
+    report = await harness.run(replace(wanted, kernel_id=order("true").kernel_id, workspace_fault="the disk is broken"))
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
+    assert report.message == "the working directory was not brought: the disk is broken"
 
 
 async def test_an_order_whose_workspace_could_not_be_stored_is_refused_for_another_agent(harness: AgentHarness) -> None:

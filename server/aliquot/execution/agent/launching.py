@@ -160,20 +160,20 @@ class Launching:
         except (InvalidRequest, Forbidden) as error:
             return Refusal(code=NO_ACCOUNT, message=f"{error.message}, where agent {self._config.id} runs")
         if order.workspace is not None and not self._preparation.workspaces.has(order.workspace.id):
-            return self._refuse_without(order.workspace.id)
+            return self._refuse_without(order.workspace.id, order.workspace_fault)
         try:
             self._preparation.check(kernel, order)
         except AliquotError as error:
             return Refusal(code=error.code, message=error.message)
         return None
 
-    def _refuse_without(self, workspace: str) -> Refusal:
+    def _refuse_without(self, workspace: str, fault: str | None) -> Refusal:
         """Why a workspace is not here; what this agent cannot store, another one may."""
         failure = self._preparation.workspaces.failures.get(workspace)
         if failure is not None:
             return Refusal(code=WORKSPACE_NO_SPACE, message=f"the working directory cannot be stored: {failure}")
-        text = f"workspace {workspace} has expired on the server; submit it again with --sync"
-        return Refusal(code=NO_WORKSPACE, message=text)
+        why = fault or f"workspace {workspace} has expired on the server; submit it again with --sync"
+        return Refusal(code=NO_WORKSPACE, message=f"the working directory was not brought: {why}")
 
     def _answer_again(self, kernel: KernelHandle, order: LaunchOrder) -> None:
         """Repeat the report of a known order; resume one that was stored but never started."""

@@ -1,4 +1,4 @@
-"""Workspaces of users: uploads of working directories, their limits and retention, and their way to agents.
+"""Workspaces of users: uploads of working directories, their limits and retention.
 
 Contents are stored once per user and never shared between users: a hash cannot reveal that another user has a file.
 Each stored workspace is in the audit log. A workspace is kept while a session that has not ended uses it, and for the
@@ -10,28 +10,24 @@ import logging
 from collections.abc import Callable, Mapping, Set
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from aliquot.service.access import check_may_submit
-from aliquot.service.ports import ByteStream, Clock, Executor
+from aliquot.service.accounts.workspace_transfers import WorkspaceTransfers
+from aliquot.service.ports import Clock
 from aliquot.service.retention import ClockJumps
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.cluster.launching import LaunchOrder
-from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.cluster.workspaces import (
     BLOCK_BYTES,
-    LISTING_BYTES_MAX,
     Workspace,
     WorkspaceUpload,
     WorkspaceUse,
-    WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
-from aliquot_schema.ids import AgentId, RequestId, UserId
+from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
+from aliquot_schema.ids import RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.units import size_text
@@ -43,10 +39,6 @@ NO_UPLOADS: Final = (
     "folder or s3:// place that all of them share; use a folder that the nodes share, with --chdir"
 )
 SWEEP_S: Final = 3600.0
-AGENT_S_MAX: Final = 300.0
-"""Time for an agent to take the next block."""
-BRINGING_MAX: Final = 4
-"""Workspaces that are brought to agents at the same time."""
 P = ParamSpec("P")
 T = TypeVar("T")
 log: Final = logging.getLogger("aliquot.workspaces")
@@ -104,7 +96,7 @@ class Workspaces:
         self._rules = rules
         self._bytes: dict[UserId, int] = {}
         """Contents of each user, counted when a listing or the first block arrives."""
-        self._bringing = asyncio.Semaphore(BRINGING_MAX)
+        self.transfers = WorkspaceTransfers(state, read=self._read, block=store.block)
 
     async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
         """Store a listing if all its blocks are there; otherwise say which ones to send first.
@@ -179,29 +171,6 @@ class Workspaces:
             raise InvalidRequest(text, field="workspace") from None
         await self._ask(self._store.finish, owner, found)
 
-    async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> None:
-        """Bring the workspace of an order to its agent. One that has expired, or that the agent cannot store, is not
-        brought: the agent refuses the order then, which ends the session or its attempt.
-
-        Raises:
-            Unavailable: the agent or the store does not answer; the order is repeated later.
-        """
-        use = order.workspace
-        assert use is not None
-        async with self._bringing:
-            try:
-                workspace = await self._read(use)
-                stream = await executor.open_stream(agent_id, order.kernel_id, StreamTarget(workspace=use))
-                try:
-                    await self._send(stream, use, workspace)
-                finally:
-                    await stream.close()
-            except (FileNotFoundError, NotFound) as error:
-                log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
-            except (AliquotError, OSError, TimeoutError) as error:
-                text = f"workspace {use.id} did not reach agent {agent_id}: {error or 'no answer in time'}"
-                raise Unavailable(text) from None
-
     async def run(self, jumps: ClockJumps) -> None:
         """Delete expired workspaces, every hour except after a clock jump, until canceled."""
         while True:
@@ -237,18 +206,6 @@ class Workspaces:
 
         await self._journal.transact(record, actor=caller.actor, request_id=RequestId(caller.request_id))
 
-    async def _send(self, stream: ByteStream, use: WorkspaceUse, workspace: Workspace) -> None:
-        await _write(stream, workspace.encoded())
-        wanted = await _answer(stream)
-        known = dict(workspace.blocks)
-        for block in wanted.blocks:
-            if block not in known:
-                raise Unavailable("the agent asks for a block that is not of the workspace")
-            data = await asyncio.to_thread(self._store.block, use.owner, block)
-            async with asyncio.timeout(AGENT_S_MAX):
-                await _write(stream, data)
-        await _answer(stream)
-
     async def _read(self, use: WorkspaceUse) -> Workspace:
         found = await self._ask(self._store.read, use.owner, use.id)
         if found is None:
@@ -276,21 +233,3 @@ class Workspaces:
                 f"{text} in .gitignore, and put data where the nodes can read it", field="workspace", limit=most,
                 actual=size,
             )  # fmt: skip
-
-
-async def _write(stream: ByteStream, data: bytes) -> None:
-    await stream.write(len(data).to_bytes(8, "big") + data)
-
-
-async def _answer(stream: ByteStream) -> WorkspaceWanted:
-    line = bytearray()
-    async with asyncio.timeout(AGENT_S_MAX):
-        while not line.endswith(b"\n"):
-            piece = await stream.read()
-            line += piece
-            if not piece or len(line) > LISTING_BYTES_MAX:
-                raise Unavailable("the agent's answer is not complete")
-    try:
-        return msgspec.json.decode(bytes(line), type=WorkspaceWanted)
-    except msgspec.MsgspecError as error:
-        raise Unavailable(f"the agent's answer is not valid: {error}") from None

@@ -197,6 +197,7 @@ class Reaper:
             log.info("agent %s cannot be inspected: %s", agent_id, error)
             return None
         now_us, grace_ms = self._clock.now_us(), self._grace_ms
+        before = {id: version for id, version in before.items() if not self._dispatch.is_bringing(id)}
         return inventory, list(differences(self._state, inventory, before=before, now_us=now_us, grace_ms=grace_ms))
 
     async def _act(self, inventory: Inventory, confirmed: Iterable[Difference]) -> None:

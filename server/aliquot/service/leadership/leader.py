@@ -190,7 +190,7 @@ def _dispatch(cases: UseCases, executor: Executor, *, epoch: int, grace_ms: int)
         grace_ms=grace_ms,
         app_tokens=cases.app_tokens,
         filled=cases.secrets.filled,
-        bring=None if cases.workspaces is None else cases.workspaces.bring,
+        bring=None if cases.workspaces is None else cases.workspaces.transfers.bring,
     )
 
 

@@ -30,14 +30,15 @@ class Dispatch:
         grace_ms: int,
         app_tokens: AppTokens | None = None,
         filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
-        bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[None]] | None = None,
+        bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[str | None]] | None = None,
     ) -> None:
         """
         Args:
             grace_ms: milliseconds between SIGTERM and SIGKILL, for stops and for limits that the agent enforces.
             app_tokens: adds the tokens of apps to orders; None = they get none.
             filled: adds the values of secrets to orders just before sending, so that they do not stay in memory.
-            bring: brings an order's workspace to its agent before the order is sent; None = there are no workspaces.
+            bring: brings an order's workspace to its agent before the order is sent, or returns why it will not come;
+                None = there are no workspaces.
         """
         self._executor = executor
         self._epoch = epoch
@@ -46,6 +47,9 @@ class Dispatch:
         self._bring = bring
         self._app_tokens = app_tokens
         self._tasks: set[asyncio.Task[None]] = set()
+        self._bringing: dict[KernelId, asyncio.Task[None]] = {}
+        self._repeated: dict[KernelId, tuple[AgentId, LaunchOrder]] = {}
+        """Orders that were sent again meanwhile; they follow."""
 
     def launch(self, orders: Mapping[AgentId, Sequence[LaunchOrder]]) -> None:
         """Send orders with the configured grace, to all agents concurrently."""
@@ -57,7 +61,11 @@ class Dispatch:
                 self._spawn(agent_id, self._launch(agent_id, ready))
             for order in graced:
                 if order.workspace is not None:
-                    self._spawn(agent_id, self._launch(agent_id, [order]))
+                    self._launch_with_workspace(agent_id, order)
+
+    def is_bringing(self, kernel_id: KernelId) -> bool:
+        """Whether the order of a kernel waits for its workspace, which may take long: its agent does not know it."""
+        return kernel_id in self._bringing
 
     def stop(self, kernels: Iterable[Kernel], *, grace_ms: int | None = None) -> None:
         """Stop kernels.
@@ -90,14 +98,37 @@ class Dispatch:
             self._spawn(kernel.agent_id, self._set_limit(kernel, time_limit_ms))
 
     async def close(self) -> None:
-        """Wait for messages under way."""
+        """Wait for messages under way, without workspaces: the next leader brings what is missing of them."""
+        self._repeated.clear()
+        for task in self._bringing.values():
+            task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _launch_with_workspace(self, agent_id: AgentId, order: LaunchOrder) -> None:
+        """Send an order that may be repeated while its workspace is still brought."""
+        kernel_id = order.kernel_id
+        if kernel_id in self._bringing:
+            self._repeated[kernel_id] = agent_id, order
+            return
+        task = self._bringing[kernel_id] = self._spawn(agent_id, self._bring_and_launch(agent_id, order))
+        task.add_done_callback(lambda _: self._launched(kernel_id))
+
+    def _launched(self, kernel_id: KernelId) -> None:
+        del self._bringing[kernel_id]
+        repeated = self._repeated.pop(kernel_id, None)
+        if repeated is not None:
+            self._launch_with_workspace(*repeated)
+
+    async def _bring_and_launch(self, agent_id: AgentId, order: LaunchOrder) -> None:
+        try:
+            why = None if self._bring is None else await self._bring(self._executor, agent_id, order)
+        except Unavailable as error:
+            log.warning("agent %s did not receive the order of %s: %s", agent_id, order.kernel_id, error.message)
+            return
+        await self._launch(agent_id, [replace(order, workspace_fault=why)])
 
     async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         try:
-            for order in orders:
-                if order.workspace is not None and self._bring is not None:
-                    await self._bring(self._executor, agent_id, order)
             if self._filled is not None and any(order.secrets for order in orders):
                 orders = await self._filled(orders)
             if self._app_tokens is not None:
@@ -131,11 +162,12 @@ class Dispatch:
         with suppress(AliquotError):  # repeated when the agent reports them after it rejoins
             await self._executor.forget(agent_id, kernel_ids)
 
-    def _spawn(self, agent_id: AgentId, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, agent_id: AgentId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         with logging_with(agent_id=agent_id):
             task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -31,7 +31,7 @@ from aliquot_schema.cluster.workspaces import (
     WorkspaceWanted,
     workspace_fault,
 )
-from aliquot_schema.errors import AliquotError, InvalidRequest, NotFound, Unavailable
+from aliquot_schema.errors import InvalidRequest, NotFound, Unavailable
 from aliquot_schema.ids import WORKSPACE_ID
 
 KEPT_S: Final = 7 * 86_400.0
@@ -95,7 +95,7 @@ class WorkspaceCache:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._replace(path, data)
 
-    def fail(self, id: str, blocks: Iterable[str], *, error: OSError) -> None:
+    def fail(self, id: str, blocks: Iterable[str], *, error: OSError | InvalidRequest) -> None:
         """Note that a workspace cannot be stored, and delete what was stored of it: the disk may be full.
 
         Blocks of workspaces that are complete stay. That the blocks of another attempt were deleted is no reason.
@@ -104,7 +104,7 @@ class WorkspaceCache:
             if self.has(id):
                 return
             if not isinstance(error, FileNotFoundError) or id not in self.failures:
-                self.failures[id] = error.strerror or str(error)
+                self.failures[id] = (isinstance(error, OSError) and error.strerror) or str(error)
             for block in set(blocks) - self._listed_blocks():
                 with suppress(OSError):
                     self.block(block).unlink()
@@ -202,7 +202,7 @@ class WorkspaceStream:
         self._use = use
         self._worker = worker
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue(PIECES_MAX)
-        self._answers: asyncio.Queue[bytes | AliquotError] = asyncio.Queue()
+        self._answers: asyncio.Queue[bytes | Unavailable] = asyncio.Queue()
         self._rest = bytearray()
         self._answered = 0
         self._kept: list[str] = []
@@ -213,10 +213,10 @@ class WorkspaceStream:
         """The next piece of the answer; empty at the end.
 
         Raises:
-            AliquotError: what arrived is not valid.
+            Unavailable: the server stopped in the middle.
         """
         answer = await self._answers.get()
-        if isinstance(answer, AliquotError):
+        if isinstance(answer, Unavailable):
             raise answer
         return answer
 
@@ -240,9 +240,9 @@ class WorkspaceStream:
             await self._worker.run(self._cache.sweep)
             await self._bring()
             self._answers.put_nowait(b"")
-        except AliquotError as error:
+        except Unavailable as error:
             self._answers.put_nowait(error)
-        except OSError as error:
+        except (OSError, InvalidRequest) as error:
             await self._worker.run(self._cache.fail, self._use.id, self._kept, error=error)
             # The server sends the order then, which is refused with the reason; a stream does not carry errors.
             while self._answered < _ANSWERS:

@@ -1,0 +1,186 @@
+"""Transfers of workspaces to agents, before the orders that need them: each block once, and with bounded tries.
+
+Kernels of one agent with the same workspace wait for one transfer. A slow agent delays no other one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from aliquot.service.ports import ByteStream, Executor
+from aliquot.service.state.state import State
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.cluster.streams import StreamTarget
+from aliquot_schema.cluster.workspaces import LISTING_BYTES_MAX, Workspace, WorkspaceUse, WorkspaceWanted
+from aliquot_schema.errors import AliquotError, NotFound, Unavailable
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.states import KernelState
+
+AGENT_S_MAX: Final = 300.0
+"""Time for an agent to take the next block."""
+AT_ONCE_MAX: Final = 16
+"""Transfers at the same time: each holds a block in memory."""
+AT_ONCE_PER_AGENT_MAX: Final = 4
+TRIES_MAX: Final = 5
+"""Tries of a kernel in a row that bring no block; the agent then refuses its order with the last reason."""
+REASON_CHARS_MAX: Final = 300
+log: Final = logging.getLogger("aliquot.workspaces")
+
+
+@dataclass(slots=True)
+class Transfer:
+    """The transfer of the workspace of a kernel that has not started."""
+
+    bytes_total: int = 0
+    """Of the blocks that the agent lacked when this try began."""
+    bytes_done: int = 0
+    lacking: int | None = None
+    """Blocks that the agent lacked then; None = it did not say."""
+    tries: int = 0
+    """Failed in a row since a block arrived."""
+
+
+class WorkspaceTransfers:
+    """Brings workspaces to agents.
+
+    Args:
+        read: a stored workspace; raises NotFound if it has expired.
+        block: a content; blocks on I/O, and raises OSError.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        read: Callable[[WorkspaceUse], Awaitable[Workspace]],
+        block: Callable[[UserId, str], bytes],
+    ) -> None:
+        self._state = state
+        self._read = read
+        self._block = block
+        self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
+        self._of_agent: WeakValueDictionary[AgentId, asyncio.Semaphore] = WeakValueDictionary()
+        self._of_workspace: WeakValueDictionary[tuple[AgentId, str], asyncio.Lock] = WeakValueDictionary()
+        self._transfers: dict[KernelId, Transfer] = {}
+
+    async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> str | None:
+        """Bring the workspace of an order to its agent. Returns why it will not come; the agent refuses the order then,
+        as it does if it could not store the workspace itself.
+
+        Raises:
+            Unavailable: the agent or the store does not answer, and the order is repeated later; or the kernel is not
+                to start any more.
+        """
+        use = order.workspace
+        assert use is not None
+        workspace = self._of_workspace.setdefault((agent_id, use.id), asyncio.Lock())
+        agent = self._of_agent.setdefault(agent_id, asyncio.Semaphore(AT_ONCE_PER_AGENT_MAX))
+        async with workspace, agent, self._at_once:
+            self._transfers = {id: one for id, one in self._transfers.items() if self._is_awaited(id)}
+            self._check_awaited(order.kernel_id)
+            transfer = self._transfers.setdefault(order.kernel_id, Transfer())
+            why = None
+            try:
+                await self._bring(executor, agent_id, order.kernel_id, use, transfer)
+            except NotFound as error:
+                why = f"{error.message} on the server; submit it again with --sync"
+            except FileNotFoundError as error:
+                log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
+                why = "a part of it is missing or damaged on the server; submit it again with --sync"
+            except (AliquotError, OSError, TimeoutError) as error:
+                why = self._given_up(agent_id, order.kernel_id, use, error)
+            del self._transfers[order.kernel_id]
+            return why
+
+    def _given_up(self, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, error: Exception) -> str:
+        """Why a kernel is not tried again.
+
+        Raises:
+            Unavailable: it is.
+        """
+        self._check_awaited(kernel_id)
+        transfer = self._transfers[kernel_id]
+        transfer.tries += 1
+        cause = str(error) or f"the agent took no data for {AGENT_S_MAX:g} s"
+        text = f"workspace {use.id} did not reach agent {agent_id}: {cause}"
+        if transfer.tries < TRIES_MAX:
+            raise Unavailable(text) from None
+        log.warning("%s; given up after %d tries", text, transfer.tries)
+        return f"{cause} (tried {transfer.tries} times)"[:REASON_CHARS_MAX]
+
+    async def _bring(
+        self, executor: Executor, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, transfer: Transfer
+    ) -> None:
+        workspace = await self._read(use)
+        stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
+        try:
+            await _write(stream, workspace.encoded())
+            async with asyncio.timeout(AGENT_S_MAX):
+                wanted = await _answer(stream)
+            stored = asyncio.create_task(_answer(stream))
+            try:
+                await self._send(stream, kernel_id, use, workspace, wanted=wanted, stored=stored, transfer=transfer)
+                async with asyncio.timeout(AGENT_S_MAX):
+                    await stored
+            finally:
+                stored.cancel()
+                await asyncio.gather(stored, return_exceptions=True)
+        finally:
+            await stream.close()
+
+    async def _send(
+        self,
+        stream: ByteStream,
+        kernel_id: KernelId,
+        use: WorkspaceUse,
+        workspace: Workspace,
+        *,
+        wanted: WorkspaceWanted,
+        stored: asyncio.Task[WorkspaceWanted],
+        transfer: Transfer,
+    ) -> None:
+        known = dict(workspace.blocks)
+        if not known.keys() >= set(wanted.blocks):
+            raise Unavailable("the agent asks for a block that is not of the workspace")
+        if transfer.lacking is None or len(wanted.blocks) < transfer.lacking:
+            transfer.tries = 0
+        transfer.lacking, transfer.bytes_done = len(wanted.blocks), 0
+        transfer.bytes_total = sum(known[block] for block in wanted.blocks)
+        for block in wanted.blocks:
+            self._check_awaited(kernel_id)
+            data = await asyncio.to_thread(self._block, use.owner, block)
+            if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
+                return
+            async with asyncio.timeout(AGENT_S_MAX):
+                await _write(stream, data)
+            transfer.bytes_done += len(data)
+
+    def _is_awaited(self, kernel_id: KernelId) -> bool:
+        kernel = self._state.kernels.get(kernel_id)
+        return kernel is None or kernel.state not in (KernelState.STOPPING, KernelState.EXITED)
+
+    def _check_awaited(self, kernel_id: KernelId) -> None:
+        if not self._is_awaited(kernel_id):
+            raise Unavailable(f"{kernel_id} is not to start any more, and its workspace is not sent")
+
+
+async def _write(stream: ByteStream, data: bytes) -> None:
+    await stream.write(len(data).to_bytes(8, "big") + data)
+
+
+async def _answer(stream: ByteStream) -> WorkspaceWanted:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = await stream.read()
+        line += piece
+        if not piece or len(line) > LISTING_BYTES_MAX:
+            raise Unavailable("the agent's answer is not complete")
+    try:
+        return msgspec.json.decode(bytes(line), type=WorkspaceWanted)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"the agent's answer is not valid: {error}") from None

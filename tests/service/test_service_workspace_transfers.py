@@ -1,0 +1,282 @@
+"""Transfers of uploaded working directories to agents: what is sent, and what is told when it cannot be."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from agent_harness import order, wait_until
+from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
+from aliquot.service.accounts.workspace_transfers import TRIES_MAX
+from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.ports import Executor
+from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot_schema.async_tasks import Worker
+from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.cluster.streams import StreamTarget
+from aliquot_schema.cluster.workspaces import WorkspaceUse
+from aliquot_schema.errors import Unavailable
+from aliquot_schema.ids import AgentId, KernelId, UserId
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.states import KernelState, SessionState
+from core_records import kernel
+from service_bench import agent
+from service_reaping import A, reaper_of
+from service_stage import Stage, stage
+from workspace_parts import named, tree, workspaces_of
+
+pytestmark = pytest.mark.anyio
+
+ANN = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
+
+
+@asynccontextmanager
+async def uploaded(folder: Path, **files: str) -> AsyncIterator[tuple[Stage, Workspaces, LaunchOrder]]:
+    """A working directory on the server, and an order with it."""
+    async with stage([agent("a", devices=1)]) as on:
+        uploads, listing = workspaces_of(on.state, on.journal, folder), tree(**files)
+        await uploads.upload(ANN, listing)
+        for data in files.values():
+            await uploads.keep(ANN, data.encode())
+        await uploads.upload(ANN, listing)
+        yield on, uploads, order("true", workspace=WorkspaceUse(owner=ANN.user, id=listing.id))
+
+
+class Agents:
+    """The executor's workspace transfer: an agent `a` with a cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cache, self.worker, self.sent = WorkspaceCache(folder, packages=folder / "packages"), Worker("test"), 0
+        self.streams: list[WorkspaceStream] = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+
+    @property
+    def executor(self) -> Executor:
+        return cast(Executor, self)
+
+    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> WorkspaceStream:
+        if agent_id != A:
+            raise Unavailable("no such agent")
+        assert target.workspace is not None
+        stream = WorkspaceStream(self.cache, target.workspace, worker=self.worker)
+        self.streams.append(stream)
+        write = stream.write
+
+        async def counted(data: bytes) -> None:
+            await self.may_go_on.wait()
+            self.sent += len(data)
+            for first in range(0, len(data), 7):
+                await write(data[first : first + 7])
+
+        stream.write = counted  # type: ignore[method-assign]
+        return stream
+
+
+async def _noted(launched: list[LaunchOrder], orders: Sequence[LaunchOrder]) -> None:
+    launched.extend(orders)
+
+
+async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one", b__c="two") as (_, uploads, asked):
+        one, files = Agents(tmp_path / "agent"), tree(a="one", b__c="two")
+        assert not one.cache.has(files.id)
+        assert await uploads.transfers.bring(one.executor, A, asked) is None
+        first = one.sent
+        assert one.cache.read(files.id) == files
+        assert await uploads.transfers.bring(one.executor, A, asked) is None
+        assert one.sent - first == 8 + len(files.encoded())
+        with pytest.raises(Unavailable):
+            await uploads.transfers.bring(one.executor, AgentId("b"), asked)
+        await one.worker.close()
+
+
+async def test_kernels_of_an_agent_with_the_same_workspace_share_one_transfer(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="x" * 900) as (_, uploads, asked):
+        one, size = Agents(tmp_path / "agent"), len(tree(a="x" * 900).encoded())
+        bring = [
+            uploads.transfers.bring(one.executor, A, replace(asked, kernel_id=KernelId(f"ses_{number}.1.0")))
+            for number in range(6)
+        ]
+        assert await asyncio.gather(*bring) == [None] * 6
+        assert one.sent == 6 * (8 + size) + 8 + 900
+        await one.worker.close()
+
+
+async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        slow, quick = Agents(tmp_path / "slow"), Agents(tmp_path / "quick")
+        slow.may_go_on.clear()
+        assert asked.workspace is not None
+        waiting = [
+            asyncio.create_task(
+                uploads.transfers.bring(slow.executor, A, replace(asked, kernel_id=KernelId(f"s.1.{n}")))
+            )
+            for n in range(20)
+        ]
+        await wait_until(lambda: len(slow.streams) > 0)
+        # The agent that is quick has another id: transfers are limited by agent.
+        quick_agent = AgentId("quick")
+        open_stream = quick.open_stream
+        quick.open_stream = lambda _, *rest: open_stream(A, *rest)  # type: ignore[method-assign]
+        async with asyncio.timeout(20):
+            assert await uploads.transfers.bring(quick.executor, quick_agent, asked) is None
+        assert not any(task.done() for task in waiting)
+        slow.may_go_on.set()
+        assert await asyncio.gather(*waiting) == [None] * 20
+        await slow.worker.close()
+        await quick.worker.close()
+
+
+async def test_what_has_expired_or_is_damaged_on_the_server_is_told_with_the_order(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        assert asked.workspace is not None
+        gone = replace(asked, workspace=replace(asked.workspace, id="0" * 40))
+        why = await uploads.transfers.bring(one.executor, A, gone)
+        assert why == f"workspace {'0' * 40} has expired on the server; submit it again with --sync"
+        (stored,) = (tmp_path / "server").glob("*/blocks/*")
+        stored.write_bytes(b"eno")
+        why = await uploads.transfers.bring(one.executor, A, asked)
+        assert why == "a part of it is missing or damaged on the server; submit it again with --sync"
+        await one.worker.close()
+
+
+async def test_a_transfer_that_brings_nothing_is_given_up_after_some_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with uploaded(tmp_path / "server", a="one", b="two") as (_, uploads, asked):
+        one = Agents(tmp_path / "agent")
+
+        def broken(owner: UserId, block: str) -> bytes:
+            if block == named(b"one"):
+                return b"one"
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(uploads.transfers, "_block", broken)
+        for _ in range(TRIES_MAX):
+            with pytest.raises(Unavailable, match=r"did not reach agent a: .*Input/output error"):
+                await uploads.transfers.bring(one.executor, A, asked)
+            one.cache.keep(named(b"one"), b"one")  # the first try brings a block, unless it ends too early
+        why = await uploads.transfers.bring(one.executor, A, asked)
+        assert why == f"[Errno 5] Input/output error (tried {TRIES_MAX} times)"
+        await one.worker.close()
+
+
+async def test_the_workspace_of_a_kernel_that_is_stopped_is_not_sent_further(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        stopped = kernel(KernelState.STARTING)
+        asked = replace(asked, kernel_id=stopped.id)
+        one.may_go_on.clear()
+        bringing = asyncio.create_task(uploads.transfers.bring(one.executor, A, asked))
+        await wait_until(lambda: len(one.streams) == 1)
+        await on.journal.transact(
+            lambda draft: draft.put(replace(stopped, state=KernelState.STOPPING), "stopping"), actor="test"
+        )
+        one.may_go_on.set()
+        with pytest.raises(Unavailable, match="not to start any more"):
+            await bringing
+        assert one.sent == 8 + len(tree(a="one", b="two").encoded()), "and no block"
+        with pytest.raises(Unavailable, match="not to start any more"):
+            await uploads.transfers.bring(one.executor, A, asked)
+        assert len(one.streams) == 1
+        await one.worker.close()
+
+
+async def test_an_agent_that_cannot_store_a_workspace_gets_the_order_and_knows_why(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one", b="two") as (_, uploads, asked):
+        one, files = Agents(tmp_path / "agent"), tree(a="one", b="two")
+        one.cache.block(named(b"two")).parent.mkdir(parents=True)
+        one.cache.block(named(b"two")).mkdir()
+        assert await uploads.transfers.bring(one.executor, A, asked) is None
+        assert "Is a directory" in one.cache.failures[files.id]
+        assert not one.cache.block(named(b"one")).exists()
+        one.cache.block(named(b"two")).rmdir()
+        await uploads.transfers.bring(one.executor, A, asked)
+        assert (one.cache.read(files.id), one.cache.failures) == (files, {})
+        await one.worker.close()
+
+
+async def test_an_agent_notes_contents_that_do_not_match_their_hash(tmp_path: Path) -> None:
+    """The stream carries no errors: the server sends the order then, which is refused with the reason."""
+    files, worker = tree(a="one"), Worker("test")
+    for told, then in ((files.encoded(), b"two"), (tree(a="two").encoded(), b""), (b"x" * 10, b"")):
+        folder = tmp_path / named(told + then)[:8]
+        cache = WorkspaceCache(folder, packages=folder / "packages")
+        stream = WorkspaceStream(cache, WorkspaceUse(owner=ANN.user, id=files.id), worker=worker)
+        await stream.write(len(told).to_bytes(8, "big") + told + len(then).to_bytes(8, "big") + then)
+        answers = [await stream.read(), await stream.read(), await stream.read()]
+        wanted = [msgspec.json.decode(answer)["blocks"] for answer in answers[:2]]
+        assert wanted == [[named(b"one")] if then else [], []]
+        assert answers[2] == b""
+        await stream.close()
+        assert not cache.has(files.id)
+        assert ("its hash" if then else "workspace: ") in cache.failures[files.id]
+    async with asyncio.timeout(5):
+        await worker.close()
+
+
+async def test_a_workspace_that_arrives_with_a_wrong_hash_is_not_sent_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        monkeypatch.setattr(uploads.transfers, "_block", lambda owner, block: b"eno")
+        assert await uploads.transfers.bring(one.executor, A, asked) is None
+        assert "its hash" in one.cache.failures[tree(a="one").id]
+        await one.worker.close()
+
+
+async def test_an_order_repeated_while_its_workspace_is_brought_is_sent_once_it_is_there(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        one, launched = Agents(tmp_path / "agent"), list[LaunchOrder]()
+        one.launch = lambda _, orders: _noted(launched, orders)  # type: ignore[attr-defined]
+        one.may_go_on.clear()
+        dispatch = Dispatch(one.executor, epoch=1, grace_ms=100, bring=uploads.transfers.bring)
+        for _ in range(3):
+            dispatch.launch({A: [asked]})
+        await wait_until(lambda: len(one.streams) == 1)
+        assert dispatch.is_bringing(asked.kernel_id)
+        assert launched == []
+        one.may_go_on.set()
+        await wait_until(lambda: not dispatch.is_bringing(asked.kernel_id))
+        assert [found.kernel_id for found in launched] == [asked.kernel_id] * 2
+        assert len(one.streams) == 2, "the second one found all blocks there"
+        await dispatch.close()
+        await one.worker.close()
+
+
+async def test_the_end_of_a_term_waits_for_no_transfer(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        one.may_go_on.clear()
+        dispatch = Dispatch(one.executor, epoch=1, grace_ms=100, bring=uploads.transfers.bring)
+        dispatch.launch({A: [asked]})
+        await wait_until(lambda: len(one.streams) == 1)
+        async with asyncio.timeout(20):
+            await dispatch.close()
+        await one.worker.close()
+
+
+async def test_a_kernel_whose_workspace_is_brought_is_no_finding_of_the_reaper(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        one.may_go_on.clear()
+        on.dispatch._bring = lambda _, *rest: uploads.transfers.bring(one.executor, *rest)
+        assert asked.workspace is not None
+        session_id = await on.submit(workspace=asked.workspace.id)
+        await on.allocator.run_once()
+        await wait_until(lambda: len(one.streams) == 1)
+        reaper = reaper_of(on)
+        assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
+        assert (on.state.findings, on.session(session_id).state) == ({}, SessionState.ALLOCATING)
+        one.may_go_on.set()
+        await wait_until(lambda: on.executor.agents[A].starts != [])
+        assert len(one.streams) == 1
+        await one.worker.close()
