@@ -180,6 +180,7 @@ async def test_a_session_that_waits_after_a_failed_check_says_where_it_may_not_s
         ({"preflight": CHECK}, "can run preflights"),
         ({"activates": "uv"}, "can activate environments"),
         ({"workspace": 40 * "a"}, "can unpack uploaded files"),
+        ({"checkpoint_signal": "SIGUSR1"}, "can send checkpoint signals"),
         ({}, ""),
     ],
 )

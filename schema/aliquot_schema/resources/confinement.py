@@ -16,8 +16,11 @@ ABILITIES: Final = {
     "workspace": "can unpack uploaded files",
     "activates": "can activate environments",
     "preflight": "can run preflights",
+    "checkpoint": "can send checkpoint signals",
 }
 """Fields of a launch order that agents of earlier releases would ignore, and what an agent that knows them can do."""
+ASKED_BY: Final = {field: field for field in ABILITIES} | {"checkpoint": "checkpoint_signal"}
+"""The field of a session's spec that each of them is made from; one that is set requires it."""
 ABILITY_LABELS: Final = {field: f"aliquot.can.{field}" for field in ABILITIES}
 """Implicit labels of agents that know these fields, with the value `yes`; required by sessions with them."""
 IMAGES_MAX: Final = 64

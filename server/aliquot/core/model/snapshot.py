@@ -27,7 +27,7 @@ from aliquot_schema.ids import (
 )
 from aliquot_schema.intervals import Intervals
 from aliquot_schema.quotas import Quota
-from aliquot_schema.resources.confinement import ABILITY_LABELS, image_label
+from aliquot_schema.resources.confinement import ABILITY_LABELS, ASKED_BY, image_label
 from aliquot_schema.resources.slots import MILLI, is_accelerator, is_size, scale_of
 from aliquot_schema.sessions import (
     DEFAULT_POOL,
@@ -198,7 +198,7 @@ def where_of(session: Session) -> PlacementConstraints:
     """Placement constraints of a session."""
     spec = session.spec
     topology = spec.topology if session.request.cluster_size > 1 else Topology.PREFER
-    needs = tuple((label, "yes") for field, label in ABILITY_LABELS.items() if getattr(spec, field) is not None)
+    needs = tuple((ABILITY_LABELS[field], "yes") for field, by in ASKED_BY.items() if getattr(spec, by) is not None)
     is_free = not (needs or spec.labels or spec.models or spec.preferred_labels or spec.preferred_models or spec.image)
     if is_free and session.pool == DEFAULT_POOL and topology is Topology.PREFER:
         return ANYWHERE
