@@ -1,12 +1,13 @@
-"""Command-line output about pulls of session images."""
+"""Command-line output about what the start of a session waits for: the pull of its image, and its files."""
 
 from datetime import timedelta
 
 import pytest
 
 from aliquot.cli.session.follow import WaitReasons
-from aliquot.cli.session.show import _facts, progress_text
-from aliquot.client.generated.enums import SessionState
+from aliquot.cli.session.show import _facts, kernel_lines, progress_text
+from aliquot.client.generated.agents import Kernel
+from aliquot.client.generated.enums import KernelState, SessionState
 from aliquot.client.generated.session_parts import ImagePull
 from aliquot.client.generated.sessions import Session
 from cli_tables import NOW, filled, session_id
@@ -43,3 +44,13 @@ def test_following_a_session_prints_once_that_its_image_is_pulled(capsys: pytest
         "waits: its image ghcr.io/lab/train:3 is pulled on gpu01",
         "has started",
     ]
+
+
+def test_a_session_whose_files_are_on_their_way_says_how_far_they_are() -> None:
+    said = "receiving files: 120 MiB of 300 MiB"
+    rank = filled(Kernel, rank=0, agent_id="gpu02", state=KernelState.STARTING, message=said, resource_spec=())
+    starting = filled(Session, state=SessionState.ALLOCATING, kernels=(rank,))
+    assert progress_text(starting) == f"allocating: {said}"
+    (line,) = kernel_lines(starting, ())
+    assert line.startswith("rank 0       starting on gpu02: ")
+    assert line.endswith(f"; {said}")

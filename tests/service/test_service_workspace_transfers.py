@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from agent_harness import order, wait_until
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
-from aliquot.service.accounts.workspace_transfers import TRIES_MAX
 from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.ports import Executor
 from aliquot.service.scheduling.dispatch import Dispatch
+from aliquot.service.state.transfers import TRIES_MAX, Transfer
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
@@ -27,7 +27,7 @@ from aliquot_schema.states import KernelState, SessionState
 from core_records import kernel
 from service_bench import agent
 from service_reaping import A, reaper_of
-from service_stage import Stage, stage
+from service_stage import CALLER, Stage, stage
 from workspace_parts import named, tree, workspaces_of
 
 pytestmark = pytest.mark.anyio
@@ -150,7 +150,7 @@ async def test_what_has_expired_or_is_damaged_on_the_server_is_told_with_the_ord
 async def test_a_transfer_that_brings_nothing_is_given_up_after_some_tries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with uploaded(tmp_path / "server", a="one", b="two") as (_, uploads, asked):
+    async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
         one = Agents(tmp_path / "agent")
 
         def broken(owner: UserId, block: str) -> bytes:
@@ -163,6 +163,8 @@ async def test_a_transfer_that_brings_nothing_is_given_up_after_some_tries(
             with pytest.raises(Unavailable, match=r"did not reach agent a: .*Input/output error"):
                 await uploads.transfers.bring(one.executor, A, asked)
             one.cache.keep(named(b"one"), b"one")  # the first try brings a block, unless it ends too early
+        said = on.state.transfers[asked.kernel_id].text
+        assert said == "receiving files failed, 4 of 5 tries: [Errno 5] Input/output error"
         why = await uploads.transfers.bring(one.executor, A, asked)
         assert why == f"[Errno 5] Input/output error (tried {TRIES_MAX} times)"
         await one.worker.close()
@@ -273,6 +275,9 @@ async def test_a_kernel_whose_workspace_is_brought_is_no_finding_of_the_reaper(t
         session_id = await on.submit(workspace=asked.workspace.id)
         await on.allocator.run_once()
         await wait_until(lambda: len(one.streams) == 1)
+        view = await on.queries.session(CALLER, session_id)
+        assert view is not None
+        assert view.kernels[0].message == "waiting to receive files"
         reaper = reaper_of(on)
         assert [await reaper.run_once() for _ in range(3)] == [0, 0, 0]
         assert (on.state.findings, on.session(session_id).state) == ({}, SessionState.ALLOCATING)
@@ -280,3 +285,8 @@ async def test_a_kernel_whose_workspace_is_brought_is_no_finding_of_the_reaper(t
         await wait_until(lambda: on.executor.agents[A].starts != [])
         assert len(one.streams) == 1
         await one.worker.close()
+
+
+def test_how_far_the_files_are_is_told_in_units_of_people() -> None:
+    transfer = Transfer(bytes_total=300 << 20, bytes_done=120 << 20, lacking=75)
+    assert transfer.text == "receiving files: 120 MiB of 300 MiB"

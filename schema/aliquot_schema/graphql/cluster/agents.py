@@ -36,7 +36,9 @@ class Kernel:
     exit_code: int | None = strawberry.field(description="Exit code; null while it runs, and if a signal ended it.")
     signal: int | None = strawberry.field(description="The signal that ended it.")
     timed_out: bool = strawberry.field(description="Whether the time limit ended it.")
-    message: str | None = strawberry.field(description="Why it could not be started.")
+    message: str | None = strawberry.field(
+        description="Why it could not be started, or how far its files are on their way to the agent."
+    )
 
 
 @strawberry.type(description="A holder of a device, or of a share of it.")

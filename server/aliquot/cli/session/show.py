@@ -63,7 +63,8 @@ def kernel_lines(session: "Session", agents: "Sequence[Agent]") -> Iterator[str]
         place = printable(kernel.agent_id)
         if kernel.agent_id in lost and kernel.ended_at is None:
             place += " (agent lost; its processes may still run)"
-        yield f"rank {kernel.rank:<7} {kernel.state} on {place}: {grant_text(kernel.resource_spec, devices)}"
+        note = f"; {printable(kernel.message)}" if kernel.message and kernel.ended_at is None else ""
+        yield f"rank {kernel.rank:<7} {kernel.state} on {place}: {grant_text(kernel.resource_spec, devices)}{note}"
 
 
 def page_of(session: "Session") -> tuple[str, str]:
@@ -94,7 +95,7 @@ def _facts(session: "Session") -> list[tuple[str, str | None]]:
         ("pull", _pull_text(session)),
         ("preflight", preflight_text(session)),
         ("note", None if session.work is None else session.work.note),
-        ("tasks", _tasks(session)),
+        ("tasks", "; ".join(f"{name}: {one.indices}" for name, one in tasks_by_state(session))),
         ("estimate", None if session.order_estimate is None else session.order_estimate.explanation),
         ("order", session.order_explanation),
         ("latest start", moment(session.expected_start)),
@@ -164,16 +165,15 @@ def _saved(session: "Session") -> str | None:
     return f"{duration(work.kept)} of work, acknowledged at {moment(work.saved_at)} on {work.agent_id}"
 
 
-def _tasks(session: "Session") -> str | None:
-    return "; ".join(f"{name}: {one.indices}" for name, one in tasks_by_state(session)) or None
-
-
 def progress_text(session: "Session") -> str:
     """The state of a session: `queued, position 3: ...`."""
     if session.tasks is not None:
         return f"{session.state}, {count_text(session.tasks.active.count, 'task')} started and not ended"
     position = f", position {session.queue_position}" if session.queue_position is not None else ""
     why = f": {printable(session.waits.message)}" if session.waits is not None else ""
+    notes = [kernel.message for kernel in session.kernels if kernel.message and kernel.started_at is None]
+    if session.state == "allocating" and notes:
+        why = f": {printable(notes[0])}"
     if is_pulling(session) and session.pull is not None:
         why = f": pulling {printable(session.image or 'its image')} on {session.pull.agent_id}, {_pulled_part(session)}"
     return f"{session.state}{position}{why}"

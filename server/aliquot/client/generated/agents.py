@@ -128,7 +128,7 @@ class Kernel(Struct, frozen=True, kw_only=True):
     timed_out: bool
     """Whether the time limit ended it."""
     message: str | None
-    """Why it could not be started."""
+    """Why it could not be started, or how far its files are on their way to the agent."""
 
 
 class Enforcement(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ Kernels of one agent with the same workspace wait for one transfer. A slow agent
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -14,6 +13,7 @@ import msgspec
 
 from aliquot.service.ports import ByteStream, Executor
 from aliquot.service.state.state import State
+from aliquot.service.state.transfers import TRIES_MAX, Transfer
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.cluster.workspaces import LISTING_BYTES_MAX, Workspace, WorkspaceUse, WorkspaceWanted
@@ -26,23 +26,8 @@ AGENT_S_MAX: Final = 300.0
 AT_ONCE_MAX: Final = 16
 """Transfers at the same time: each holds a block in memory."""
 AT_ONCE_PER_AGENT_MAX: Final = 4
-TRIES_MAX: Final = 5
-"""Tries of a kernel in a row that bring no block; the agent then refuses its order with the last reason."""
 REASON_CHARS_MAX: Final = 300
 log: Final = logging.getLogger("aliquot.workspaces")
-
-
-@dataclass(slots=True)
-class Transfer:
-    """The transfer of the workspace of a kernel that has not started."""
-
-    bytes_total: int = 0
-    """Of the blocks that the agent lacked when this try began."""
-    bytes_done: int = 0
-    lacking: int | None = None
-    """Blocks that the agent lacked then; None = it did not say."""
-    tries: int = 0
-    """Failed in a row since a block arrived."""
 
 
 class WorkspaceTransfers:
@@ -66,7 +51,6 @@ class WorkspaceTransfers:
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
         self._of_agent: WeakValueDictionary[AgentId, asyncio.Semaphore] = WeakValueDictionary()
         self._of_workspace: WeakValueDictionary[tuple[AgentId, str], asyncio.Lock] = WeakValueDictionary()
-        self._transfers: dict[KernelId, Transfer] = {}
 
     async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> str | None:
         """Bring the workspace of an order to its agent. Returns why it will not come; the agent refuses the order then,
@@ -78,13 +62,15 @@ class WorkspaceTransfers:
         """
         use = order.workspace
         assert use is not None
+        transfers = self._state.transfers
+        for ended in [kernel_id for kernel_id in transfers if not self._is_awaited(kernel_id)]:
+            del transfers[ended]
+        transfer = transfers.setdefault(order.kernel_id, Transfer())
         workspace = self._of_workspace.setdefault((agent_id, use.id), asyncio.Lock())
         agent = self._of_agent.setdefault(agent_id, asyncio.Semaphore(AT_ONCE_PER_AGENT_MAX))
         async with workspace, agent, self._at_once:
-            self._transfers = {id: one for id, one in self._transfers.items() if self._is_awaited(id)}
             self._check_awaited(order.kernel_id)
-            transfer = self._transfers.setdefault(order.kernel_id, Transfer())
-            why = None
+            transfer.fault = why = None
             try:
                 await self._bring(executor, agent_id, order.kernel_id, use, transfer)
             except NotFound as error:
@@ -93,21 +79,20 @@ class WorkspaceTransfers:
                 log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
                 why = "a part of it is missing or damaged on the server; submit it again with --sync"
             except (AliquotError, OSError, TimeoutError) as error:
-                why = self._given_up(agent_id, order.kernel_id, use, error)
-            del self._transfers[order.kernel_id]
+                why = self._given_up(agent_id, order, transfer, error)
+            transfers.pop(order.kernel_id, None)
             return why
 
-    def _given_up(self, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, error: Exception) -> str:
+    def _given_up(self, agent_id: AgentId, order: LaunchOrder, transfer: Transfer, error: Exception) -> str:
         """Why a kernel is not tried again.
 
         Raises:
             Unavailable: it is.
         """
-        self._check_awaited(kernel_id)
-        transfer = self._transfers[kernel_id]
-        transfer.tries += 1
+        self._check_awaited(order.kernel_id)
         cause = str(error) or f"the agent took no data for {AGENT_S_MAX:g} s"
-        text = f"workspace {use.id} did not reach agent {agent_id}: {cause}"
+        transfer.tries, transfer.fault = transfer.tries + 1, cause
+        text = f"the files of {order.kernel_id} did not reach agent {agent_id}: {cause}"
         if transfer.tries < TRIES_MAX:
             raise Unavailable(text) from None
         log.warning("%s; given up after %d tries", text, transfer.tries)

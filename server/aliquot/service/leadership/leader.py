@@ -181,6 +181,7 @@ def _clear_readings(state: State) -> None:
     state.readings.drop()
     state.foreign_usage.set({})
     state.disk_space.agents.clear()
+    state.transfers.clear()
 
 
 def _dispatch(cases: UseCases, executor: Executor, *, epoch: int, grace_ms: int) -> Dispatch:

@@ -30,6 +30,7 @@ from aliquot.service.state.indexes import (
     leader_of,
 )
 from aliquot.service.state.rows import QueueRows, RunningRows, pending_row
+from aliquot.service.state.transfers import Transfer
 from aliquot.service.state.usage_accounts import Charging, Holdings, UsageAccounts
 from aliquot_schema.billing import Statement
 from aliquot_schema.bookings import Booking
@@ -95,9 +96,8 @@ class State:
         self.findings: dict[str, Finding] = {}  # open ones
         self.bookings = BookingIndex()
         self.backlogs = BacklogPeaks()
-        self.foreign_usage = ForeignUsage()
-        self.disk_space = DiskSpace()
-        self.host_uses = HostUsage(self.kernels)
+        self.foreign_usage, self.disk_space = ForeignUsage(), DiskSpace()
+        self.host_uses, self.transfers = HostUsage(self.kernels), dict[KernelId, Transfer]()
         self.external_allocations = ExternalAllocationIndex()
         self.pending: dict[SessionId, PendingRow] = {}
         self.kernels_of: dict[SessionId, dict[KernelId, Kernel]] = {}

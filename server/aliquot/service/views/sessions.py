@@ -68,6 +68,7 @@ def grants(spec: ResourceSpec) -> tuple[SlotGrantView, ...]:
 def kernel_view(state: State, kernel: Kernel) -> KernelView:
     """One kernel, with the devices of its lease."""
     lease = state.leases.get(LeaseId(kernel.id))
+    transfer = state.transfers.get(kernel.id) if kernel.state is KernelState.STARTING else None
     return KernelView(
         id=kernel.id,
         session_id=kernel.session_id,
@@ -83,7 +84,7 @@ def kernel_view(state: State, kernel: Kernel) -> KernelView:
         exit_code=kernel.exit_code,
         signal=kernel.signal,
         timed_out=kernel.timed_out,
-        message=kernel.message,
+        message=kernel.message if transfer is None else transfer.text,
         host_use=state.host_uses.of(kernel),
     )
 

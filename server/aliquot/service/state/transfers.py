@@ -1,0 +1,32 @@
+"""Transfers: how far the files of sessions that start are on their way to agents. Only a leader knows it."""
+
+from dataclasses import dataclass
+
+from aliquot_schema.resources.units import size_text
+
+TRIES_MAX = 5
+"""Tries of a kernel in a row that bring no block; the agent then refuses its order with the last reason."""
+
+
+@dataclass(slots=True)
+class Transfer:
+    """The transfer of the workspace of a kernel that has not started."""
+
+    bytes_total: int = 0
+    """Of the blocks that the agent lacked when this try began."""
+    bytes_done: int = 0
+    lacking: int | None = None
+    """Blocks that the agent lacked then; None = it did not say."""
+    tries: int = 0
+    """Failed in a row since a block arrived."""
+    fault: str | None = None
+    """Why the last try failed; None = it goes on, or waits for other transfers to its agent."""
+
+    @property
+    def text(self) -> str:
+        """For people: `receiving files: 120 MiB of 300 MiB`."""
+        if self.fault is not None:
+            return f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {self.fault}"
+        if self.lacking is None:
+            return "waiting to receive files"
+        return f"receiving files: {size_text(self.bytes_done)} of {size_text(self.bytes_total)}"
