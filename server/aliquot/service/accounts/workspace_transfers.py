@@ -22,7 +22,8 @@ from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.states import KernelState
 
 AGENT_S_MAX: Final = 300.0
-"""Time for an agent to take the next block."""
+"""Time for an agent to take the next piece."""
+PIECE_BYTES: Final = 256 * 1024
 AT_ONCE_MAX: Final = 16
 """Transfers at the same time: each holds a block in memory."""
 AT_ONCE_PER_AGENT_MAX: Final = 4
@@ -104,7 +105,8 @@ class WorkspaceTransfers:
         workspace = await self._read(use)
         stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
         try:
-            await _write(stream, workspace.encoded())
+            listing = workspace.encoded()
+            await stream.write(_head(listing) + listing)
             async with asyncio.timeout(AGENT_S_MAX):
                 wanted = await _answer(stream)
             stored = asyncio.create_task(_answer(stream))
@@ -137,13 +139,15 @@ class WorkspaceTransfers:
         transfer.lacking, transfer.bytes_done = len(wanted.blocks), 0
         transfer.bytes_total = sum(known[block] for block in wanted.blocks)
         for block in wanted.blocks:
-            self._check_awaited(kernel_id)
             data = await asyncio.to_thread(self._block, use.owner, block)
-            if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
-                return
-            async with asyncio.timeout(AGENT_S_MAX):
-                await _write(stream, data)
-            transfer.bytes_done += len(data)
+            for first in range(0, len(data), PIECE_BYTES):
+                self._check_awaited(kernel_id)
+                if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
+                    return
+                piece = data[first : first + PIECE_BYTES]
+                async with asyncio.timeout(AGENT_S_MAX):
+                    await stream.write(piece if first else _head(data) + piece)
+                transfer.bytes_done += len(piece)
 
     def _is_awaited(self, kernel_id: KernelId) -> bool:
         kernel = self._state.kernels.get(kernel_id)
@@ -154,8 +158,8 @@ class WorkspaceTransfers:
             raise Unavailable(f"{kernel_id} is not to start any more, and its workspace is not sent")
 
 
-async def _write(stream: ByteStream, data: bytes) -> None:
-    await stream.write(len(data).to_bytes(8, "big") + data)
+def _head(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "big")
 
 
 async def _answer(stream: ByteStream) -> WorkspaceWanted:
