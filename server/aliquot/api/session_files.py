@@ -4,6 +4,7 @@ What a job wrote never runs in the dashboard's origin: the answer is an attachme
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
@@ -31,6 +32,16 @@ PATH: Final = "/sessions/{session_id}/files/{path:path}"
 MEDIA_TYPE: Final = "application/octet-stream"
 POLICY: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))", re.ASCII)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Make one line of uvicorn's error about an answer that an expected failure broke off, like a lost agent."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, AliquotError):
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = "an answer was broken off: %s", (error.message,)
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class ByteRange(Struct, frozen=True, kw_only=True):
@@ -84,6 +95,7 @@ class ResultDownload:
         self._contexts = contexts
         self._open_connections = open_connections
         self._limits = limits
+        logging.getLogger("uvicorn.error").addFilter(_without_traceback)
         self.open = OpenCounts(per_user=limits.downloads_per_user)
         """Downloads in progress."""
 
