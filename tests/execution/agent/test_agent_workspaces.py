@@ -69,6 +69,22 @@ async def test_an_order_whose_workspace_could_not_be_stored_is_refused_for_anoth
     assert report.message == "the working directory cannot be stored: No space left on device"
 
 
+async def test_an_order_whose_workspace_cannot_be_unpacked_is_refused_for_another_agent(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk has space for the blocks, and none for the copy of this attempt."""
+    wanted = order("true", workspace=brought(harness, tree(a="text"), b"text"))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("aliquot.execution.agent.preparation.unpack", full)
+    report = await harness.run(wanted)
+    assert (report.phase, report.code) == (KernelPhase.REFUSED, WORKSPACE_NO_SPACE)
+    assert report.message == "the working directory cannot be stored: No space left on device"
+    assert not list((harness.config.folder / "drafts").iterdir())
+
+
 def test_an_attempt_that_finds_a_full_disk_leaves_what_another_attempt_has_stored(tmp_path: Path) -> None:
     cache = WorkspaceCache(tmp_path / "workspaces", packages=tmp_path / "packages")
     full = OSError(errno.ENOSPC, "No space left on device")

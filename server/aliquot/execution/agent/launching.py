@@ -1,7 +1,9 @@
 """Launching: turns orders into refusals or into kernel folders and spawner requests, and repeats unanswered ones."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,6 +27,8 @@ from aliquot_schema.cluster.launching import (
 )
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.resources.leases import EndEvidence
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Launching:
@@ -171,7 +175,7 @@ class Launching:
         """Why a workspace is not here; what this agent cannot store, another one may."""
         failure = self._preparation.workspaces.failures.get(workspace)
         if failure is not None:
-            return Refusal(code=WORKSPACE_NO_SPACE, message=f"the working directory cannot be stored: {failure}")
+            return _without_space(failure)
         why = fault or f"workspace {workspace} has expired on the server; submit it again with --sync"
         return Refusal(code=NO_WORKSPACE, message=f"the working directory was not brought: {why}")
 
@@ -226,20 +230,24 @@ class Launching:
         try:
             await self._worker.run(self._write_all, kernels)
         except OSError as error:
-            await self._refuse_all(kernels, f"agent {self._config.id} cannot write to its disk: {error}")
+            for kernel in kernels:  # nothing was sent to the spawner
+                await self._refuse(kernel, self._not_written(kernel, error))
             return
         except (Unavailable, NotFound) as error:
-            await self._refuse_all(kernels, error.message)
+            for kernel in kernels:
+                await self._refuse(kernel, Refusal(code=Unavailable.code, message=error.message))
             return
         for kernel in kernels:
             kernel.prepared.set()
             self._watch.check_later(kernel)
         await self._send([kernel.request for kernel in kernels if kernel.request is not None])
 
-    async def _refuse_all(self, kernels: Sequence[KernelHandle], message: str) -> None:
-        """Refuse kernels whose folders could not be written; nothing was sent to the spawner."""
-        for kernel in kernels:
-            await self._refuse(kernel, Refusal(code=Unavailable.code, message=message))
+    def _not_written(self, kernel: KernelHandle, error: OSError) -> Refusal:
+        """Why a kernel's folder could not be written. For its workspace another agent may have space."""
+        if kernel.order is not None and kernel.order.workspace is not None and error.errno in _NO_SPACE:
+            return _without_space(error.strerror or str(error))
+        text = f"agent {self._config.id} cannot write to its disk: {error}"
+        return Refusal(code=Unavailable.code, message=text)
 
     def _write_all(self, kernels: Sequence[KernelHandle]) -> None:
         """Write every kernel folder, then flush their parent once: a power cut must not undo a started kernel."""
@@ -253,3 +261,7 @@ class Launching:
     async def _send(self, requests: Sequence[dict[str, object]]) -> None:
         """Requests not accepted now are repeated after a spawner restart or after `start_patience_s`."""
         await self._worker.run(self._spawner.send, requests)
+
+
+def _without_space(why: str) -> Refusal:
+    return Refusal(code=WORKSPACE_NO_SPACE, message=f"the working directory cannot be stored: {why}")
