@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from aliquot.cli import main
 from aliquot.cli.cluster import backtest
-from aliquot.cli.cluster.backtest import _names_of, ended
+from aliquot.cli.cluster.backtest import _names_of, ended, finished
 from aliquot.client import GraphQLFault, ServerUnreachable
 
 NOWHERE = {"ALIQUOT_SERVER": "http://127.0.0.1:1", "ALIQUOT_TOKEN": "x", "COLUMNS": "200"}
@@ -75,3 +75,15 @@ def test_a_backtest_that_was_lost_with_a_restart_is_named_so(
     with pytest.raises(Exit):
         ended(answering(ServerUnreachable("refused"), None), running, name="tuning")
     assert "the server no longer keeps the tuning; run the command again" in capsys.readouterr().err
+
+
+def test_a_command_that_cannot_reach_the_server_any_more_says_how_to_see_the_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(backtest, "POLL_S", 0.0)
+    monkeypatch.setattr(backtest, "PATIENCE_S", -1.0)
+    running: Any = SimpleNamespace(id="bkt_1", state="running", progress=0.5)
+    with pytest.raises(ServerUnreachable):
+        finished(answering(ServerUnreachable("refused")), running, name="tuning")
+    said = "the server keeps the tuning and goes on with it: `aliquot tune --show bkt_1`\n"
+    assert capsys.readouterr().err.endswith(said)

@@ -1,14 +1,23 @@
-"""Kept backtests: a result outlives its server, and a backtest that its server left unfinished is shown as failed."""
+"""Kept backtests: a result outlives its server, and a backtest that its server left unfinished is run again."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
-from aliquot.service.backtests import jobs
+from aliquot.service.backtests import runs
 from aliquot.service.backtests.jobs import Backtests
-from aliquot.service.backtests.ports import INTERRUPTED, LOST_US, BacktestNews, BacktestOrder
+from aliquot.service.backtests.ports import (
+    INTERRUPTED,
+    INTERRUPTIONS_MAX,
+    KILLED,
+    LOST_US,
+    BacktestNews,
+    BacktestOrder,
+    StoredBacktest,
+)
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, NewTuning, Role
 from aliquot_schema.views.backtests import BacktestReport, BacktestState, BacktestView, TuningChange, TuningReport
@@ -30,11 +39,17 @@ class FakeRunner:
 
     last: BacktestNews = field(default_factory=lambda: BacktestNews(report=REPORT))
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    orders: list[BacktestOrder] = field(default_factory=list)
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def run(self, _: BacktestOrder) -> AsyncIterator[BacktestNews]:
-        yield BacktestNews(progress=0.25)
-        await self.may_end.wait()
-        yield self.last
+    async def run(self, order: BacktestOrder) -> AsyncIterator[BacktestNews]:
+        self.orders.append(order)
+        try:
+            yield BacktestNews(progress=0.25)
+            await self.may_end.wait()
+            yield self.last
+        finally:
+            self.closed.set()
 
 
 def server(
@@ -70,50 +85,96 @@ async def test_a_result_is_shown_after_a_restart() -> None:
         assert await after.cancel_backtest(OPERATOR, begun.id) == done
 
 
-async def test_backtests_of_a_server_that_was_stopped_are_shown_as_ended_with_the_reason() -> None:
+async def test_backtests_of_a_server_that_was_stopped_are_run_again_after_its_restart_in_their_order() -> None:
     async with stage([agent("a", devices=4)]) as on:
-        records = MemoryBacktests()
+        records, runner = MemoryBacktests(), FakeRunner()
         before = server(on, records)
         names = [(await before.start_backtest(OPERATOR, FCFS)).id for _ in range(2)]
         await until_it_is(BacktestState.RUNNING, before, names[0])
         await before.close()
-        found = await server(on, records).backtests(OPERATOR)
-        assert [(view.id, view.state, view.failure) for view in found] == [
-            (name, BacktestState.FAILED, INTERRUPTED) for name in reversed(names)
-        ]
+        after = server(on, records, runner)
+        assert [(view.state, view.progress) for view in await after.backtests(OPERATOR)] == [
+            (BacktestState.QUEUED, 0.0)
+        ] * 2
+        await after.resume()
+        await until_it_is(BacktestState.RUNNING, after, names[0])
+        await until_it_is(BacktestState.QUEUED, after, names[1])
+        runner.may_end.set()
+        assert [(await until_it_is(BacktestState.COMPLETED, after, name)).report for name in names] == [REPORT] * 2
+        assert [order.runs[0].label for order in runner.orders] == ["first"] * 2
+        assert [order.interruptions for order in runner.orders] == [0] * 2
 
 
-async def test_a_backtest_whose_server_died_is_shown_as_ended_with_the_reason() -> None:
+async def test_a_tuning_whose_server_died_is_run_again_by_another_one_with_its_options() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner, died = MemoryBacktests(), FakeRunner(), FakeRunner()
+        dead, after = server(on, records, died), server(on, records, runner)
+        begun = await dead.start_tuning(OPERATOR, NewTuning(tries=7, seed=3))
+        await until_it_is(BacktestState.RUNNING, dead, begun.id)
+        await after.resume()
+        assert runner.orders == [], "its server may be alive"
+        on.clock.advance(LOST_US / 1e6 + 1)
+        assert (await after.backtests(OPERATOR))[0].state is BacktestState.QUEUED
+        await after.resume()
+        await until_it_is(BacktestState.RUNNING, after, begun.id)
+        assert runner.orders == [replace(died.orders[0], interruptions=1)]
+        assert runner.orders[0].tuning is not None
+        assert (runner.orders[0].tuning.tries, runner.orders[0].tuning.seed) == (7, 3)
+        await dead.close()
+        await after.close()
+
+
+async def test_a_backtest_is_not_run_by_two_servers_when_both_were_without_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "SAVE_S", 0.01)
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner = MemoryBacktests(), FakeRunner()
+        first, second = server(on, records, runner), server(on, records)
+        begun = await first.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.RUNNING, second, begun.id)
+        records.is_away = True
+        on.clock.advance(LOST_US / 1e6 + 1)
+        records.is_away = False
+        await second.resume()
+        await until_it_is(BacktestState.RUNNING, second, begun.id)
+        async with asyncio.timeout(60):
+            await runner.closed.wait()
+        assert (await first.backtests(OPERATOR))[0].state is BacktestState.RUNNING
+        await first.close()
+        await second.close()
+
+
+@pytest.mark.parametrize(("interruptions", "said"), [(INTERRUPTIONS_MAX, KILLED), (None, INTERRUPTED)])
+async def test_a_backtest_that_cannot_be_run_again_has_failed_with_the_reason(
+    interruptions: int | None, said: str
+) -> None:
     async with stage([agent("a", devices=4)]) as on:
         records, dead = MemoryBacktests(), server(on, MemoryBacktests())
         begun = await dead.start_backtest(OPERATOR, FCFS)
-        await records.save(begun, now_us=on.clock.now_us())
-        after = server(on, records)
-        assert (await until_it_is(BacktestState.QUEUED, after, begun.id)).failure is None
-        on.clock.advance(LOST_US / 1e6 + 1)
-        assert (await until_it_is(BacktestState.FAILED, after, begun.id)).failure == INTERRUPTED
-        assert (await after.cancel_backtest(OPERATOR, begun.id)).state is BacktestState.FAILED
-        on.clock.advance(-LOST_US / 1e6)
+        order = None if interruptions is None else BacktestOrder(since_us=0, until_us=1, interruptions=interruptions)
+        records.kept[begun.id] = StoredBacktest(view=begun, saved_us=on.clock.now_us(), order=order)
         alone = server(on, records, is_shared=False)
-        assert (await until_it_is(BacktestState.FAILED, alone, begun.id)).failure == INTERRUPTED
+        await alone.resume()
+        assert (await until_it_is(BacktestState.FAILED, alone, begun.id)).failure == said
         await dead.close()
 
 
 async def test_another_server_shows_the_progress_and_cancels_the_backtest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "SAVE_S", 0.01)
+    monkeypatch.setattr(runs, "SAVE_S", 0.01)
     async with stage([agent("a", devices=4)]) as on:
         records = MemoryBacktests()
-        runs, other = server(on, records), server(on, records)
-        begun = await runs.start_backtest(OPERATOR, FCFS)
+        first, other = server(on, records), server(on, records)
+        begun = await first.start_backtest(OPERATOR, FCFS)
         assert (await until_it_is(BacktestState.RUNNING, other, begun.id)).progress in (0.0, 0.25)
         assert (await other.cancel_backtest(OPERATOR, begun.id)).state is BacktestState.CANCELED
-        await until_it_is(BacktestState.CANCELED, runs, begun.id)
-        await runs.close()
+        await until_it_is(BacktestState.CANCELED, first, begun.id)
+        await first.close()
         assert records.kept[begun.id].view.state is BacktestState.CANCELED
 
 
 async def test_a_result_is_saved_when_the_database_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "SAVE_S", 0.01)
+    monkeypatch.setattr(runs, "SAVE_S", 0.01)
     async with stage([agent("a", devices=4)]) as on:
         records, runner = MemoryBacktests(), FakeRunner()
         tests = server(on, records, runner)

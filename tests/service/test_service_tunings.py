@@ -20,6 +20,7 @@ from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
 from aliquot.service.ports import StoreUnavailable
 from aliquot.service.state.forecast_board import SWITCHED_OFF
 from aliquot.service.state.journal import Journal
+from aliquot.service.views.terms import moment
 from aliquot_schema.errors import InvalidRequest, StateConflict, VersionConflict
 from aliquot_schema.ids import UserId
 from aliquot_schema.policies import PolicyDocument, Weights
@@ -275,6 +276,25 @@ async def test_waits_that_are_outside_the_band_when_a_trial_ends_are_not_called_
         assert await trial.run_once() == "policy_trial_ended"
         reason = on.state.actions[TRIAL_ID].facts["reason"]
         assert reason == "waits have been outside the forecasts' band for less than 6 h"
+
+
+async def test_a_second_trial_is_refused_until_the_first_one_has_ended() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        await on_trial(on)
+        auto, name = NewTuning(apply=TuneApply.AUTO), on.state.actions[TRIAL_ID].facts["tuning"]
+        jobs = Backtests(
+            state=on.state, journal=on.journal, clock=on.clock, sources=sources(FakeRunner(BacktestNews()))
+        )
+        with pytest.raises(StateConflict) as refused:
+            await jobs.start_tuning(OPERATOR, auto)
+        until = moment(int(on.state.actions[TRIAL_ID].facts["since_us"]) + TRIAL_US)
+        expected = f"version 1 of the policy, from {name}, is on trial until {until:%Y-%m-%d %H:%M} UTC; tune without"
+        assert refused.value.message.startswith(expected)
+        assert (await jobs.start_tuning(OPERATOR, MANUAL)).id
+        changed = replace(on.state.policy, backfill_depth=7)
+        await on.journal.transact(lambda draft: draft.put(changed, "changed"), actor="x")
+        assert (await jobs.start_tuning(OPERATOR, auto)).id
+        await jobs.close()
 
 
 async def test_a_policy_change_by_an_operator_ends_the_trial() -> None:

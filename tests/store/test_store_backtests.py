@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from aliquot.service.backtests.ports import KEPT_MAX
+from aliquot.service.backtests.ports import KEPT_MAX, BacktestOrder, TuningOrder
 from aliquot.store.store import DatabaseStore
+from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.views.backtests import (
     BacktestReport,
     BacktestRow,
@@ -130,3 +131,26 @@ async def test_the_newest_backtests_are_kept(opened: DatabaseStore) -> None:
         await opened.backtests.save(ended(name), now_us=1)
     assert [one.view.id for one in await opened.backtests.newest()] == names[:1:-1]
     assert await opened.backtests.find(names[1]) is None
+
+
+async def test_an_open_backtest_keeps_its_order_and_is_taken_over_once(opened: DatabaseStore) -> None:
+    backtests, running = opened.backtests, view("bkt_a")
+    tuning = TuningOrder(document=PolicyDocument(), split_us=5, tries=7, seed=3)
+    order = BacktestOrder(since_us=1, until_us=9, tuning=tuning)
+    await backtests.begin(running, order, now_us=1)
+    assert await backtests.update(replace(running, progress=0.75), now_us=2, known_us=(1, 4))
+    assert not await backtests.update(running, now_us=3, known_us=(1, 4))
+    found = await backtests.find("bkt_a")
+    assert found is not None
+    assert (found.order, found.saved_us, found.view.progress) == (order, 2, 0.75)
+    again = replace(order, interruptions=1)
+    assert await backtests.take(running, again, now_us=5, known_us=2)
+    assert not await backtests.take(running, again, now_us=6, known_us=2)
+    taken = await backtests.find("bkt_a")
+    assert taken is not None
+    assert (taken.order, taken.saved_us, taken.view) == (again, 5, running)
+    await backtests.save(ended("bkt_a"), now_us=7)
+    assert not await backtests.take(running, again, now_us=8, known_us=7)
+    done = await backtests.find("bkt_a")
+    assert done is not None
+    assert (done.view, done.order) == (ended("bkt_a"), None)

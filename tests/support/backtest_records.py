@@ -1,12 +1,19 @@
 """Backtests in memory instead of a database."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from aliquot.clock import RandomIds
-from aliquot.service.backtests.ports import KEPT_MAX, OPEN, BacktestRunner, BacktestSources, StoredBacktest
+from aliquot.service.backtests.ports import (
+    KEPT_MAX,
+    OPEN,
+    BacktestOrder,
+    BacktestRunner,
+    BacktestSources,
+    StoredBacktest,
+)
 from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.views.backtests import BacktestView
 
@@ -19,6 +26,10 @@ class MemoryBacktests:
     is_away: bool = False
     """Whether the database cannot be reached."""
 
+    async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
+        await self.save(view, now_us=now_us)
+        self.kept[view.id] = replace(self.kept[view.id], order=order)
+
     async def save(self, view: BacktestView, *, now_us: int) -> None:
         if self.is_away:
             raise StoreUnavailable("the database cannot be reached")
@@ -26,11 +37,20 @@ class MemoryBacktests:
         for name in sorted(self.kept)[:-KEPT_MAX]:
             del self.kept[name]
 
-    async def update(self, view: BacktestView, *, now_us: int) -> bool:
-        if view.id not in self.kept or self.kept[view.id].view.state not in OPEN:
+    async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        known = self.kept.get(view.id)
+        if known is None or known.view.state not in OPEN or (known_us and known.saved_us not in known_us):
             return False
-        await self.save(view, now_us=now_us)
+        if self.is_away:
+            raise StoreUnavailable("the database cannot be reached")
+        self.kept[view.id] = replace(known, view=view, saved_us=now_us)
         return True
+
+    async def take(self, view: BacktestView, order: BacktestOrder, *, now_us: int, known_us: int) -> bool:
+        is_taken = await self.update(view, now_us=now_us, known_us=(known_us,))
+        if is_taken:
+            self.kept[view.id] = replace(self.kept[view.id], order=order)
+        return is_taken
 
     async def find(self, name: str) -> StoredBacktest | None:
         return self.kept.get(name)

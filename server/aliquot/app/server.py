@@ -164,6 +164,7 @@ async def _taking_part(
             rest.callback(answers.close)
         rest.push_async_callback(cases.administration.backtests.close)
         await _until_in_place(election, terms, loops, leads=plan.must_lead or not database.is_shared)
+        rest.callback(asyncio.create_task(cases.administration.backtests.run(), name="backtests").cancel)
         watched = WatchedTask(loops)  # from here on: until then the start itself reports how they failed
         yield Running(
             cases=cases,

@@ -1,6 +1,7 @@
 """Backtest table: the newest backtests and tunings of all servers, with their results."""
 
 import zlib
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
@@ -9,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, Row, Table, delete, select, update
 
-from aliquot.service.backtests.ports import KEPT_MAX, OPEN, StoredBacktest
+from aliquot.service.backtests.ports import KEPT_MAX, OPEN, BacktestOrder, StoredBacktest
 from aliquot.store.columns import METADATA, TableRow, bytes_column, number_column, text_column, text_key
 from aliquot.store.engines.database import Runner, upsert
+from aliquot.store.mapping import ENCODER, decoder
 from aliquot_schema.views.backtests import BacktestReport, BacktestView, TuningReport
 
 FORMAT: Final = 1
@@ -31,19 +33,20 @@ class BacktestRow(TableRow, table=True):
     summary: str = text_column()
     """The view without its result, as JSON."""
     result: bytes | None = bytes_column()
-    """`BacktestResult` as JSON, zlib-compressed; null = none yet."""
+    """`BacktestResult` as JSON, zlib-compressed; null = no result and no order."""
 
 
-class BacktestResult(Struct, frozen=True, kw_only=True):
-    """The result of a backtest or tuning."""
+class BacktestResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The result of a backtest or tuning, or its order until it has one."""
 
     report: BacktestReport | None
     tuning: TuningReport | None
+    order: BacktestOrder | None = None
 
 
 BACKTESTS: Final[Table] = METADATA.tables["backtests"]
 _SUMMARY: Final = msgspec.json.Decoder(BacktestView)
-_RESULT: Final = msgspec.json.Decoder(BacktestResult)
+_RESULT: Final = decoder(BacktestResult)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -53,11 +56,20 @@ class DatabaseBacktests:
     def __init__(self, database: Runner) -> None:
         self._database: Final = database
 
-    async def save(self, view: BacktestView, *, now_us: int) -> None:
-        await self._database.write(partial(_save, view=view, now_us=now_us))
+    async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
+        await self._database.write(partial(_save, view=view, result=_ordered(order), now_us=now_us))
 
-    async def update(self, view: BacktestView, *, now_us: int) -> bool:
-        return await self._database.write(partial(_update, view=view, now_us=now_us))
+    async def save(self, view: BacktestView, *, now_us: int) -> None:
+        await self._database.write(partial(_save, view=view, result=_result(view), now_us=now_us))
+
+    async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        return await self._database.write(
+            partial(_update, values=_columns(view, now_us), id=view.id, known_us=known_us)
+        )
+
+    async def take(self, view: BacktestView, order: BacktestOrder, *, now_us: int, known_us: int) -> bool:
+        values = {**_columns(view, now_us), "result": _ordered(order)}
+        return await self._database.write(partial(_update, values=values, id=view.id, known_us=(known_us,)))
 
     async def find(self, name: str) -> StoredBacktest | None:
         return await self._database.read(partial(_find, name=name))
@@ -66,8 +78,8 @@ class DatabaseBacktests:
         return await self._database.read(_newest)
 
 
-def _save(connection: Connection, *, view: BacktestView, now_us: int) -> None:
-    values = {**_columns(view, now_us), "result": _result(view)}
+def _save(connection: Connection, *, view: BacktestView, result: bytes | None, now_us: int) -> None:
+    values = {**_columns(view, now_us), "result": result}
     put = upsert(connection, BACKTESTS).values(id=view.id, **values)
     newest = select(BACKTESTS.c.id).order_by(BACKTESTS.c.id.desc()).limit(KEPT_MAX)
     with connection.begin():
@@ -75,10 +87,12 @@ def _save(connection: Connection, *, view: BacktestView, now_us: int) -> None:
         connection.execute(delete(BACKTESTS).where(BACKTESTS.c.id.not_in(newest)))
 
 
-def _update(connection: Connection, *, view: BacktestView, now_us: int) -> bool:
-    stmt = update(BACKTESTS).where(BACKTESTS.c.id == view.id, BACKTESTS.c.is_open)
+def _update(connection: Connection, *, values: dict[str, Any], id: str, known_us: Collection[int]) -> bool:
+    stmt = update(BACKTESTS).where(BACKTESTS.c.id == id, BACKTESTS.c.is_open)
+    if known_us:
+        stmt = stmt.where(BACKTESTS.c.saved_us.in_(known_us))
     with connection.begin():
-        return connection.execute(stmt.values(**_columns(view, now_us))).rowcount > 0
+        return connection.execute(stmt.values(**values)).rowcount > 0
 
 
 def _find(connection: Connection, *, name: str) -> StoredBacktest | None:
@@ -90,7 +104,8 @@ def _find(connection: Connection, *, name: str) -> StoredBacktest | None:
     if row.result is None:
         return stored
     result = _RESULT.decode(zlib.decompress(row.result))
-    return replace(stored, view=replace(stored.view, report=result.report, tuning=result.tuning))
+    view = replace(stored.view, report=result.report, tuning=result.tuning)
+    return replace(stored, view=view, order=result.order)
 
 
 def _newest(connection: Connection) -> tuple[StoredBacktest, ...]:
@@ -111,4 +126,8 @@ def _columns(view: BacktestView, now_us: int) -> dict[str, Any]:
 def _result(view: BacktestView) -> bytes | None:
     if view.report is None and view.tuning is None:
         return None
-    return zlib.compress(_ENCODER.encode(BacktestResult(report=view.report, tuning=view.tuning)))
+    return zlib.compress(ENCODER.encode(BacktestResult(report=view.report, tuning=view.tuning)))
+
+
+def _ordered(order: BacktestOrder) -> bytes:
+    return zlib.compress(ENCODER.encode(BacktestResult(report=None, tuning=None, order=order)))

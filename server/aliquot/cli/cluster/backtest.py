@@ -2,6 +2,7 @@
 
 import csv
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -152,10 +153,20 @@ def tried(client: "BlockingClient", run: "BacktestRunInput", *, since_s: float, 
 
 def finished(client: "BlockingClient", started: "Backtest", *, name: str = "backtest") -> "Backtest":
     """Wait for the end of a backtest or tuning that this command started; Ctrl-C stops it. Exits as `ended` does."""
+    from aliquot.client.errors import ClientFailure
+
     try:
-        return ended(client, started, name=name)
-    except KeyboardInterrupt:
-        client.cancel_backtest(started.id)
+        try:
+            return ended(client, started, name=name)
+        except KeyboardInterrupt:
+            client.cancel_backtest(started.id)
+            raise
+    except ClientFailure:
+        command = "tune" if name == "tuning" else "backtest"
+        print(
+            f"aliquot: the server keeps the {name} and goes on with it: `aliquot {command} --show {started.id}`",
+            file=sys.stderr,
+        )
         raise
 
 

@@ -9,12 +9,12 @@ from aliquot.service.backtests.ports import BacktestOrder, OrderedRun, TuningOrd
 from aliquot.service.ports import Clock
 from aliquot.service.quotas import quota_of
 from aliquot.service.state.state import State
-from aliquot.service.views.terms import microseconds
+from aliquot.service.views.terms import microseconds, moment
 from aliquot_schema.errors import InvalidRequest
-from aliquot_schema.ids import AgentId
+from aliquot_schema.ids import AgentId, UserId
 from aliquot_schema.quotas import Quota
 from aliquot_schema.requests import NewBacktest, NewBacktestRun, NewTuning
-from aliquot_schema.views.backtests import BASE_LABEL
+from aliquot_schema.views.backtests import BASE_LABEL, BacktestState, BacktestView
 
 RUNS_MAX: Final = 8
 DAYS_MAX: Final = 365
@@ -91,3 +91,22 @@ class BacktestOrders:
         if len({quota.id for quota in quotas}) < len(quotas):
             raise InvalidRequest("quotas: two of them have the same subject", field="quotas")
         return quotas
+
+
+def queued(
+    order: BacktestOrder, name: str, *, by: UserId, now_us: int, labels: tuple[str, ...], applies_itself: bool = False
+) -> BacktestView:
+    """The view of a new backtest."""
+    return BacktestView(
+        id=name,
+        state=BacktestState.QUEUED,
+        progress=0.0,
+        created_at=moment(now_us),
+        created_by=by,
+        since=moment(order.since_us),
+        until=moment(order.until_us),
+        labels=labels,
+        failure=None,
+        report=None,
+        applies_itself=applies_itself,
+    )

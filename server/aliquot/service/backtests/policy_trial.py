@@ -20,6 +20,8 @@ from aliquot.service.ports import Clock, NotLeader, StoreUnavailable
 from aliquot.service.state.journal import Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
+from aliquot.service.views.terms import moment
+from aliquot_schema.errors import StateConflict
 from aliquot_schema.ids import UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.views.backtests import BacktestView, TuningReport
@@ -66,6 +68,22 @@ def apply_on_trial(draft: UnitOfWork, name: str, tuning: TuningReport, *, now_us
     facts = {"state": OPEN, "tuning": name, "version": str(version), "since_us": str(now_us), "before": before}
     draft.put(Action(id=TRIAL_ID, facts=facts), "policy_trial_begun")
     return version
+
+
+def check_no_trial(state: State) -> None:
+    """Check that no policy is on trial, so that another one may be.
+
+    Raises:
+        StateConflict: one is.
+    """
+    trial = state.actions.get(TRIAL_ID)
+    facts = {} if trial is None else trial.facts
+    version = str(state.policy.version)
+    if facts.get("state") == OPEN and facts["version"] == version:
+        until = moment(int(facts["since_us"]) + TRIAL_US)
+        text = f"version {version} of the policy, from {facts['tuning']}, is on trial until {until:%Y-%m-%d %H:%M} UTC"
+        advice = "tune without a trial (`manual`; no `--auto`), or end this one by a change of the policy"
+        raise StateConflict(f"{text}; {advice}", id=facts["tuning"], state=OPEN)
 
 
 def with_outcome(view: BacktestView, state: State) -> BacktestView:

@@ -1,6 +1,6 @@
 """Ports of backtests: the order of one, what runs it, and where the results are kept."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -15,9 +15,14 @@ from aliquot_schema.views.backtests import BacktestReport, BacktestState, Backte
 KEPT_MAX: Final = 50
 """Backtests that are kept, the newest."""
 LOST_US: Final = 30_000_000
-"""A server saves its backtests every few seconds until they end. One not saved for longer has ended with it."""
+"""A server saves its backtests every few seconds until they end. One not saved for longer was left by its server."""
 OPEN: Final = (BacktestState.QUEUED, BacktestState.RUNNING)
-INTERRUPTED: Final = "the server was restarted; start it again"
+INTERRUPTIONS_MAX: Final = 3
+"""A backtest whose servers were killed this often is not run again: it may be the reason."""
+INTERRUPTED: Final = "its server was stopped; start it again"
+KILLED: Final = (
+    f"its server was killed {INTERRUPTIONS_MAX} times while it ran, as by a lack of memory; use a shorter time"
+)
 
 
 class OrderedRun(Struct, frozen=True, kw_only=True):
@@ -49,6 +54,8 @@ class BacktestOrder(Struct, frozen=True, kw_only=True):
     runs: tuple[OrderedRun, ...] = ()
     tuning: TuningOrder | None = None
     """A search instead of runs."""
+    interruptions: int = 0
+    """How often a server was killed while it ran."""
 
 
 class BacktestNews(Struct, frozen=True, kw_only=True):
@@ -76,27 +83,45 @@ class StoredBacktest(Struct, frozen=True, kw_only=True):
 
     view: BacktestView
     saved_us: int
+    """0 = its server was stopped in order."""
+    order: BacktestOrder | None = None
+    """What to run until it has ended; only `find` reads it. None = an earlier release began it."""
 
-    def as_of(self, now_us: int, *, is_shared: bool) -> BacktestView:
-        """The backtest as of now; this server does not run it. One that has not ended was interrupted if no other
-        server uses the database, or if it was not saved for `LOST_US`.
+    def is_left(self, now_us: int, *, is_shared: bool) -> bool:
+        """Whether its server stopped before its end, so that another one takes it over; this server does not run it.
 
         Args:
-            is_shared: whether other servers use the database.
+            is_shared: whether other servers use the database. Without them nothing else runs it; with them it is left
+                if it was not saved for `LOST_US`.
         """
-        if self.view.state in OPEN and (now_us - self.saved_us > LOST_US or not is_shared):
-            return interrupted(self.view)
-        return self.view
+        is_stopped = not is_shared or self.saved_us == 0 or now_us - self.saved_us > LOST_US
+        return self.view.state in OPEN and is_stopped
+
+    def as_of(self, now_us: int, *, is_shared: bool) -> BacktestView:
+        """The backtest as of now; this server does not run it. One that is left waits to be taken over."""
+        return requeued(self.view) if self.is_left(now_us, is_shared=is_shared) else self.view
 
 
 class BacktestRecords(Protocol):
     """The newest `KEPT_MAX` backtests of all servers. Every method may raise `StoreUnavailable`."""
 
-    async def save(self, view: BacktestView, *, now_us: int) -> None:
-        """Add or replace one, and remove the oldest ones."""
+    async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
+        """Add one that is to be run, and remove the oldest ones."""
 
-    async def update(self, view: BacktestView, *, now_us: int) -> bool:
-        """Replace the state and the progress of one that has not ended; False = it has ended, or is not there."""
+    async def save(self, view: BacktestView, *, now_us: int) -> None:
+        """Add or replace one that has ended, and remove the oldest ones."""
+
+    async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        """Replace the state and the progress of one that has not ended.
+
+        Args:
+            known_us: update it only if it was saved last at one of these times; empty = in any case.
+        Returns:
+            Whether it did; False = it has ended, is not there, or another server has taken it over.
+        """
+
+    async def take(self, view: BacktestView, order: BacktestOrder, *, now_us: int, known_us: int) -> bool:
+        """Take over one that is left; False = it was saved since `known_us`, or has ended."""
 
     async def find(self, name: str) -> StoredBacktest | None:
         """One with its result."""
@@ -115,6 +140,6 @@ class BacktestSources(Struct, frozen=True, kw_only=True):
     """Whether other servers use the database of the records."""
 
 
-def interrupted(view: BacktestView) -> BacktestView:
-    """A backtest whose server was stopped."""
-    return replace(view, state=BacktestState.FAILED, failure=INTERRUPTED)
+def requeued(view: BacktestView) -> BacktestView:
+    """A backtest whose server was stopped: it is run again from its beginning."""
+    return replace(view, state=BacktestState.QUEUED, progress=0.0)

@@ -1,0 +1,230 @@
+"""Backtest runs: the queue of a server, which runs one backtest at a time and saves its progress and result.
+
+A backtest that its server left unfinished is run again, from its beginning, by the next server that sees it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from aliquot.service.backtests.policy_trial import BY_TUNING, apply_on_trial
+from aliquot.service.backtests.ports import (
+    INTERRUPTED,
+    INTERRUPTIONS_MAX,
+    KILLED,
+    OPEN,
+    BacktestNews,
+    BacktestOrder,
+    BacktestSources,
+    StoredBacktest,
+    requeued,
+)
+from aliquot.service.ports import Clock, StoreUnavailable
+from aliquot.service.state.journal import Journal
+from aliquot.service.views.terms import moment
+from aliquot_schema.errors import Unavailable, VersionConflict
+from aliquot_schema.views.backtests import BacktestState, BacktestView, TuningReport
+
+SAVE_S: Final = 5.0
+"""How often the progress of a backtest is saved."""
+log: Final = logging.getLogger("aliquot.policy")
+
+
+class BacktestRuns:
+    """Backtests that this server runs, and the kept ones of all servers."""
+
+    def __init__(self, sources: BacktestSources, *, journal: Journal, clock: Clock) -> None:
+        self._sources = sources
+        self._journal = journal
+        self._clock = clock
+        self._views: dict[str, BacktestView] = {}
+        """Backtests of this server whose end is not saved yet."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+        self._applying = ""  # the tuning whose proposal is being committed, or was last
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for the running one."""
+        return sum(view.state is BacktestState.QUEUED for view in self._views.values())
+
+    async def begin(self, view: BacktestView, order: BacktestOrder) -> BacktestView:
+        """Queue a new one."""
+        self._views[view.id] = view
+        now_us = self._clock.now_us()
+        try:
+            await self._sources.records.begin(view, order, now_us=now_us)
+        except BaseException:
+            del self._views[view.id]
+            raise
+        self._start(view, order, saved_us=now_us)
+        return view
+
+    async def resume(self) -> None:
+        """Take over the backtests that their servers left unfinished, the oldest first."""
+        for one in reversed(await self._sources.records.newest()):
+            if one.view.id not in self._views and one.is_left(self._clock.now_us(), is_shared=self._sources.is_shared):
+                await self._take_over(one.view.id)
+
+    async def find(self, name: str) -> BacktestView | None:
+        """A kept backtest with its result."""
+        if name in self._views:
+            return self._views[name]
+        stored = await self._sources.records.find(name)
+        return None if stored is None else self._now(stored)
+
+    async def newest(self) -> Iterator[BacktestView]:
+        """The kept backtests, newest first."""
+        here = dict(self._views)
+        stored = await self._sources.records.newest()
+        views = {one.view.id: self._now(one) for one in stored} | here | self._views  # some began or ended meanwhile
+        return (views[name] for name in sorted(views, reverse=True))
+
+    async def cancel(self, canceled: BacktestView) -> BacktestView:
+        """End a backtest. Another server that runs it stops it when it saves the progress."""
+        name = canceled.id
+        if name in self._tasks:
+            self._tasks.pop(name).cancel()
+            self._views[name] = canceled
+        try:
+            is_canceled = await self._sources.records.update(canceled, now_us=self._clock.now_us())
+        finally:
+            self._views.pop(name, None)
+        stored = None if is_canceled else await self._sources.records.find(name)
+        return canceled if stored is None else self._now(stored)  # it had just ended
+
+    async def close(self) -> None:
+        """Stop all backtests. Another server, or this one after its restart, runs them again."""
+        tasks, left = list(self._tasks.values()), list(self._views.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for view in left:
+            if not await (self._leave(view) if view.state in OPEN else self._save(view)):
+                break  # each try may take seconds
+
+    async def until_applied(self, name: str) -> None:
+        """Wait for a proposal that is being applied: a commit under way cannot be withdrawn."""
+        if self._applying == name and name in self._tasks:
+            await asyncio.wait([self._tasks[name]])
+
+    async def amend(self, view: BacktestView) -> None:
+        """Save a change of one that has ended."""
+        if view.id in self._tasks:
+            self._views[view.id] = view
+        await self._save(view)
+
+    async def _take_over(self, name: str) -> None:
+        one, now_us = await self._sources.records.find(name), self._clock.now_us()
+        if one is None or not one.is_left(now_us, is_shared=self._sources.is_shared):
+            return
+        if (order := one.order) is None or order.interruptions >= INTERRUPTIONS_MAX:
+            failure = INTERRUPTED if order is None else KILLED
+            failed = replace(one.view, state=BacktestState.FAILED, failure=failure)
+            await self._sources.records.update(failed, now_us=now_us, known_us=(one.saved_us,))
+            return
+        view, was_killed = requeued(one.view), one.saved_us > 0
+        order = replace(order, interruptions=order.interruptions + was_killed)
+        if await self._sources.records.take(view, order, now_us=now_us, known_us=one.saved_us):
+            log.info("%s is run again: its server was stopped", name)
+            self._start(view, order, saved_us=now_us)
+
+    def _start(self, view: BacktestView, order: BacktestOrder, *, saved_us: int) -> None:
+        self._views[view.id] = view
+        run = self._run(view.id, order, saved_us=saved_us)
+        self._tasks[view.id] = asyncio.create_task(run, name=f"backtest {view.id}")
+
+    def _now(self, stored: StoredBacktest) -> BacktestView:
+        return stored.as_of(self._clock.now_us(), is_shared=self._sources.is_shared)
+
+    def _note(self, name: str, **changes: Any) -> None:
+        if name in self._tasks:
+            self._views[name] = replace(self._views[name], **changes)
+
+    async def _save(self, view: BacktestView) -> bool:
+        try:
+            await self._sources.records.save(view, now_us=self._clock.now_us())
+        except StoreUnavailable as error:
+            log.warning("the result of %s is not saved: %s", view.id, error.message)
+            return False
+        return True
+
+    async def _leave(self, view: BacktestView) -> bool:
+        try:
+            await self._sources.records.update(requeued(view), now_us=0)
+        except StoreUnavailable as error:
+            log.warning("%s is run again later than it could be: %s", view.id, error.message)
+            return False
+        return True
+
+    async def _run(self, name: str, order: BacktestOrder, *, saved_us: int) -> None:
+        progress = self._save_progress(name, saved_us=saved_us)
+        updates = asyncio.create_task(progress, name=f"progress of {name}")
+        try:
+            await self._run_in_turn(name, order)
+        except Exception as error:
+            self._note(name, state=BacktestState.FAILED, failure=f"it could not be run: {error}")
+            log.exception("backtest %s failed", name)
+        finally:
+            updates.cancel()
+        while name in self._tasks:
+            if await self._save(self._views[name]):
+                del self._views[name], self._tasks[name]
+            else:
+                await asyncio.sleep(SAVE_S)
+
+    async def _save_progress(self, name: str, *, saved_us: int) -> None:
+        """Save the progress until the end, and stop the backtest if another server has canceled it or taken it over."""
+        known_us = [saved_us]  # the database may hold a write that it could not confirm
+        while name in self._tasks:
+            known_us.append(self._clock.now_us())
+            with suppress(StoreUnavailable):
+                if not await self._sources.records.update(self._views[name], now_us=known_us[-1], known_us=known_us):
+                    break
+                known_us = known_us[-1:]
+            await asyncio.sleep(SAVE_S)
+        if self._applying != name and name in self._tasks:
+            del self._views[name]
+            self._tasks.pop(name).cancel()
+
+    async def _run_in_turn(self, name: str, order: BacktestOrder) -> None:
+        async with self._turn:
+            self._note(name, state=BacktestState.RUNNING)
+            last: BacktestNews | None = None
+            async with aclosing(self._sources.runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
+                async for last in messages:
+                    if last.progress is not None:
+                        self._note(name, progress=last.progress)
+            result = None if last is None else last.report or last.tuning
+            if last is None or result is None:
+                said = None if last is None else last.failure
+                failure = said or "the process of the backtest ended early; it may have used an hour of processor time"
+                self._note(name, state=BacktestState.FAILED, failure=failure)
+                return
+            if (tuning := last.tuning) is not None and self._views[name].applies_itself and tuning.is_better:
+                tuning = await self._apply_itself(name, tuning)
+            span = {"since": moment(result.since_us), "until": moment(result.until_us)}  # the record may begin later
+            self._note(name, report=last.report, tuning=tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
+
+    async def _apply_itself(self, name: str, tuning: TuningReport) -> TuningReport:
+        """Apply a better policy on trial, waiting for a database that is away; if the policy has changed meanwhile,
+        the proposal stays one, and says so."""
+        self._applying = name
+        while True:
+            try:
+                version = await self._journal.transact(
+                    lambda draft: apply_on_trial(draft, name, tuning, now_us=self._clock.now_us()), actor=BY_TUNING
+                )
+            except StoreUnavailable as error:
+                log.warning("the proposal of %s cannot be applied yet: %s", name, error.message)
+                await self._clock.sleep(SAVE_S)
+                continue
+            except (VersionConflict, Unavailable) as error:
+                log.warning("the proposal of %s was not applied: %s", name, error.message)
+                return replace(tuning, notes=(*tuning.notes, f"the proposal was not applied: {error.message}"))
+            self._note(name, applied_version=version)
+            return tuning
