@@ -62,6 +62,48 @@ async def test_a_quota_that_was_typed_outlives_the_sign_in(browser: Browser, dem
         await expect(dialogue.get_by_label("Name")).to_have_value("")
 
 
+@pytest.mark.parametrize(
+    ("address", "opener", "field", "typed"),
+    [
+        ("/admin?tab=agents", "Drain demo-1", "Reason", "new fans"),
+        ("/admin?tab=agents", "Edit the labels of demo-1", "Labels", "rack=seven"),
+        ("/admin?tab=alerts", "Change long wait", "Must hold for", "17m"),
+        ("/admin?tab=access", "New user …", "Name", "grace"),
+        ("/admin?tab=access", "New key …", "Purpose", "nightly jobs"),
+        ("/sessions", "New notebook …", "Time limit", "7h"),
+    ],
+)
+async def test_a_dialogue_that_was_typed_outlives_the_sign_in(
+    browser: Browser, demo: OwnServer, address: str, opener: str, field: str, typed: str
+) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open(address)
+        await page.get_by_role("button", name=opener).click()
+        typed_in = page.get_by_role("dialog").get_by_label(field, exact=True)
+        before = await typed_in.input_value()
+        await typed_in.fill(typed)
+        if opener == "New key …":
+            await page.get_by_role("dialog").get_by_label("User", exact=True).fill("ada")
+        await signs_in_again(tab, demo)
+        await expect(typed_in).to_have_value(typed)
+        await reopened(page)
+        await page.get_by_role("button", name=opener).click()
+        await expect(typed_in).to_have_value(before)
+
+
+async def test_the_name_of_a_secret_outlives_the_sign_in_but_not_its_value(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        page = await tab.open("/admin?tab=access")
+        await page.get_by_role("button", name="New secret …").click()
+        dialogue = page.get_by_role("dialog")
+        await dialogue.get_by_label("Name", exact=True).fill("HUB_TOKEN")
+        await dialogue.get_by_label("Value").fill("of-ada")
+        await signs_in_again(tab, demo)
+        await expect(dialogue.get_by_label("Name", exact=True)).to_have_value("HUB_TOKEN")
+        await expect(dialogue.get_by_label("Value")).to_have_value("")
+        assert "of-ada" not in await page.evaluate("JSON.stringify(sessionStorage)")
+
+
 async def test_the_focus_stays_beside_a_button_that_is_disabled_by_its_press(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/admin?tab=policy")

@@ -1,14 +1,15 @@
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense } from "react";
 import { Button } from "react-aria-components";
 import { useIdentity } from "../identity/me";
 import { maySubmit } from "../identity/rights";
+import { useFormState } from "../parts/formState";
 
 const NotebookDialogue = lazy(() => import("../submit/NotebookDialogue"));
 
 /** Starts JupyterLab after showing its resources. */
 export function NotebookButton() {
   const me = useIdentity();
-  const [isOpen, setOpen] = useState(false);
+  const [isOpen, setOpen] = useFormState("notebook-open", false);
   if (me === null || !maySubmit(me)) return null;
   return (
     <>

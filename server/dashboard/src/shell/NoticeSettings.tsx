@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
@@ -11,6 +10,7 @@ import {
 import { Check } from "../parts/Check";
 import { Dialogue } from "../parts/Dialogue";
 import { Faults } from "../parts/Faults";
+import { useFormState } from "../parts/formState";
 import { Text } from "../parts/Text";
 import { carryOut } from "../session/actions";
 import { useIsShown } from "../parts/shown";
@@ -30,7 +30,7 @@ const KINDS: readonly { readonly id: NoticeKind; readonly text: string }[] = [
 /** The notices that the user receives about their own sessions. */
 export default function NoticeSettings({ onClose }: { readonly onClose: () => void }) {
   const live = useLive(async () => (await ask(NoticePreferencesDocument, {})).notice_preferences, "notice-preferences");
-  const [draft, setDraft] = useState<Preferences | null>(null);
+  const [draft, setDraft] = useFormState<Preferences | null>("notices", null);
   const shown = draft ?? live.data;
   const isShown = useIsShown();
   const save = async () => {

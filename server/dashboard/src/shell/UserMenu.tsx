@@ -6,6 +6,7 @@ import { useObservable } from "../api/observable";
 import { useIdentity } from "../identity/me";
 import { Boundary } from "../parts/Boundary";
 import { Check } from "../parts/Check";
+import { useFormState } from "../parts/formState";
 import { showNotice } from "../parts/notices";
 import { Segments } from "../parts/Segments";
 import { setNotifying, settings } from "./notifications";
@@ -26,7 +27,7 @@ export function UserMenu({ name }: { readonly name: string }) {
   const colours = useObservable(theme);
   const { isOn: isNotifying } = useObservable(settings);
   const [isOpen, setOpen] = useState(false);
-  const [isEditing, setEditing] = useState(false);
+  const [isEditing, setEditing] = useFormState("notices-open", false);
   const close = () => setOpen(false);
   useCloseOnBack(() => {
     close();

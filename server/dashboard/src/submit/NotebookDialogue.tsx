@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { useLocation } from "wouter";
 import { Dialogue } from "../parts/Dialogue";
+import { useFormState } from "../parts/formState";
 import { showNotice } from "../parts/notices";
 import { useIsShown } from "../parts/shown";
 import { Text } from "../parts/Text";
@@ -11,7 +12,7 @@ import { ProjectChoice } from "./ProjectChoice";
 
 /** Starts JupyterLab, and leads to the page of its session. */
 export default function NotebookDialogue({ onClose }: { readonly onClose: () => void }) {
-  const [form, setForm] = useState(NOTEBOOK);
+  const [form, setForm] = useFormState("notebook", NOTEBOOK);
   const [isBusy, setBusy] = useState(false);
   const [, go] = useLocation();
   const isShown = useIsShown();

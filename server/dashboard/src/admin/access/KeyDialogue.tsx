@@ -7,6 +7,7 @@ import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { CopyButton } from "../../parts/CopyButton";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { lifetimeOf } from "./draft";
@@ -18,15 +19,23 @@ const SCOPES = [
   { id: "admin", text: "admin: all permissions of its user" },
 ] as const;
 
+interface Form {
+  readonly user: string;
+  readonly name: string;
+  readonly scope: (typeof SCOPES)[number]["id"];
+  readonly days: string;
+  readonly hours: string;
+  readonly sessions: string;
+  readonly isDryRunFirst: boolean;
+}
+
+const FIRST: Form = { user: "", name: "", scope: "submit", days: "90", hours: "", sessions: "", isDryRunFirst: false };
+
 /** Creates a key, and shows its secret, once. */
 export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
-  const [user, setUser] = useState("");
-  const [name, setName] = useState("");
-  const [scope, setScope] = useState<(typeof SCOPES)[number]["id"]>("submit");
-  const [days, setDays] = useState("90");
-  const [hours, setHours] = useState("");
-  const [sessions, setSessions] = useState("");
-  const [isDryRunFirst, setDryRunFirst] = useState(false);
+  const [form, setForm] = useFormState<Form>("key", FIRST);
+  const { user, name, scope, days, hours, sessions, isDryRunFirst } = form;
+  const edit = (part: Partial<Form>) => setForm({ ...form, ...part });
   const [secret, setSecret] = useState<string | null>(null);
   const lifetime = lifetimeOf(days);
   const isDuration = lifetime === null || lifetime > 0;
@@ -75,17 +84,29 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
       }
     >
       <div className="pair">
-        <Text label="User" value={user} hint="The owner of the key." onChange={setUser} isRequired />
-        <Text label="Purpose" value={name} hint="Like laptop, or nightly jobs." onChange={setName} isRequired />
+        <Text
+          label="User"
+          value={user}
+          hint="The owner of the key."
+          onChange={(next) => edit({ user: next })}
+          isRequired
+        />
+        <Text
+          label="Purpose"
+          value={name}
+          hint="Like laptop, or nightly jobs."
+          onChange={(next) => edit({ name: next })}
+          isRequired
+        />
       </div>
       <div className="pair">
-        <Choice label="Allows at most" value={scope} options={SCOPES} onChange={setScope} />
+        <Choice label="Allows at most" value={scope} options={SCOPES} onChange={(next) => edit({ scope: next })} />
         <Text
           label="Lifetime in days"
           value={days}
           hint="Or a duration like 36h or 12w. Empty means no end."
           wrong={isDuration ? undefined : "Enter a number of days, or a duration like 36h or 12w."}
-          onChange={setDays}
+          onChange={(next) => edit({ days: next })}
         />
       </div>
       <div className="pair">
@@ -94,20 +115,20 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
           value={hours}
           hint="For programs. Empty means no limit."
           wrong={isAmount(hours) ? undefined : positiveWrong(hours)}
-          onChange={setHours}
+          onChange={(next) => edit({ hours: next })}
         />
         <Text
           label="Budget in sessions"
           value={sessions}
           hint="Each task of an array counts. Empty means no limit."
           wrong={isCount(sessions) ? undefined : wholeWrong(sessions, 1)}
-          onChange={setSessions}
+          onChange={(next) => edit({ sessions: next })}
         />
       </div>
       <Check
         text="Each request must be previewed before it is submitted"
         isOn={isDryRunFirst}
-        onChange={setDryRunFirst}
+        onChange={(isOn) => edit({ isDryRunFirst: isOn })}
       />
     </Dialogue>
   );

@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import type { Live } from "../../api/live";
@@ -6,6 +5,7 @@ import { useNow } from "../../format/clock";
 import { RevokeApiKeyDocument } from "../../generated/graphql";
 import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Faults } from "../../parts/Faults";
+import { useFormState } from "../../parts/formState";
 import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import type { User } from "./draft";
@@ -22,7 +22,7 @@ interface Props {
 /** The viewer's own keys; for an admin, all keys. */
 export function KeysPanel({ live, users, isAdmin }: Props) {
   const now = useNow();
-  const [isMaking, setMaking] = useState(false);
+  const [isMaking, setMaking] = useFormState("key-making", false);
   const revoke = async ({ id }: Key) => {
     await carryOut("The key is revoked.", async () => {
       return (await change(RevokeApiKeyDocument, { id })).revoke_api_key;

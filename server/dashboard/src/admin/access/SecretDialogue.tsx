@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { SetSecretDocument } from "../../generated/graphql";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { fileValue, nameWrong, NO_VALUE, pastedValue, valueWrong, type Value } from "./secrets";
@@ -16,9 +17,9 @@ interface Props {
   readonly onClose: () => void;
 }
 
-/** Stores a secret. Its value exists only in this dialogue and in the request. */
+/** Stores a secret. Its value exists only in this dialogue and in the request, so only its name outlives a sign-in. */
 export function SecretDialogue({ replaced, stored, onClose }: Props) {
-  const [typed, setTyped] = useState("");
+  const [typed, setTyped] = useFormState("secret-name", "");
   const [value, setValue] = useState<Value>(NO_VALUE);
   const [unread, setUnread] = useState<string>();
   const name = replaced || typed.trim();

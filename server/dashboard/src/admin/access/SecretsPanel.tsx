@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, change } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -8,6 +7,7 @@ import type { Me } from "../../identity/me";
 import { maySubmit, readsOnly } from "../../identity/rights";
 import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Faults } from "../../parts/Faults";
+import { useFormState } from "../../parts/formState";
 import { ACTIONS, Table } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import { SecretDialogue } from "./SecretDialogue";
@@ -16,7 +16,7 @@ import { SecretDialogue } from "./SecretDialogue";
 export function SecretsPanel({ me }: { readonly me: Me }) {
   const live = useLive(async () => (await ask(SecretsDocument, {})).secrets, `secrets/${me.name}`, { everyMs: 10_000 });
   /** The name of the secret that is replaced; empty for a new one. */
-  const [editing, setEditing] = useState<string | null>(null);
+  const [editing, setEditing] = useFormState<string | null>("secret", null);
   const isMine = maySubmit(me);
   const secrets = live.data ?? [];
   const drop = async (name: string) => {

@@ -1,9 +1,9 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { CreateUserDocument, UpdateUserDocument } from "../../generated/graphql";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { inputOf, ROLES, type Draft } from "./draft";
@@ -17,7 +17,7 @@ interface Props {
 
 /** Creates or changes a user. */
 export function UserDialogue({ start, onClose, onDone }: Props) {
-  const [draft, setDraft] = useState(start);
+  const [draft, setDraft] = useFormState(`user/${start.name}`, start);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const isKnown = start.version > 0;
   const isShown = useIsShown();

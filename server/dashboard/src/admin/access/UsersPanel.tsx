@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import type { Live } from "../../api/live";
@@ -6,6 +5,7 @@ import { UpdateUserDocument } from "../../generated/graphql";
 import { ConfirmButton } from "../../parts/ConfirmButton";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
+import { useFormState } from "../../parts/formState";
 import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import { draftOf, NEW, type Draft, type User } from "./draft";
@@ -18,7 +18,7 @@ interface Props {
 
 /** The users; admins can change them. */
 export function UsersPanel({ live, isAdmin }: Props) {
-  const [editing, setEditing] = useState<Draft | null>(null);
+  const [editing, setEditing] = useFormState<Draft | null>("user", null);
   const done = () => {
     setEditing(null);
     live.refresh();

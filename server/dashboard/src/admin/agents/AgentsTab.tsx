@@ -1,10 +1,10 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { useLive } from "../../api/live";
 import { NoAgents } from "../../cluster/NoAgents";
 import { useIdentity } from "../../identity/me";
 import { mayOperate } from "../../identity/rights";
 import { Faults } from "../../parts/Faults";
+import { useFormState } from "../../parts/formState";
 import { ACTIONS, Table } from "../../parts/Table";
 import { AgentRow } from "./AgentRow";
 import { releaseLost, type Wish } from "./deeds";
@@ -17,7 +17,7 @@ import { useIsShown } from "../../parts/shown";
 /** Agents with their capabilities, and the actions of operators on them. */
 export function AgentsTab() {
   const live = useLive(loadAgents, "admin-agents", { everyMs: 5_000 });
-  const [wish, setWish] = useState<Wish | null>(null);
+  const [wish, setWish] = useFormState<Wish | null>("agent", null);
   const isOperator = mayOperate(useIdentity());
   const close = () => setWish(null);
   const done = () => {
@@ -27,6 +27,7 @@ export function AgentsTab() {
   if (!live.data) return <Faults of={live} />;
   const { agents, pools } = live.data;
   if (agents.length === 0) return <NoAgents />;
+  const wished = agents.find(({ id }) => id === wish?.id);
   return (
     <div className="panel scroll" tabIndex={0} role="region" aria-label="Agents">
       <Faults of={live} />
@@ -38,13 +39,15 @@ export function AgentsTab() {
             pools={pools}
             isOperator={isOperator}
             refresh={live.refresh}
-            onWish={(what) => setWish({ what, agent })}
+            onWish={(what) => setWish({ what, id: agent.id })}
           />
         ))}
       </Table>
-      {wish?.what === "drain" ? <DrainDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}
-      {wish?.what === "labels" ? <LabelsDialogue agent={wish.agent} onClose={close} onDone={done} /> : null}
-      {wish?.what === "release" ? <ReleaseDialogue id={wish.agent.id} onClose={close} onDone={done} /> : null}
+      {wished && wish?.what === "drain" ? <DrainDialogue id={wished.id} onClose={close} onDone={done} /> : null}
+      {wished && wish?.what === "labels" ? <LabelsDialogue agent={wished} onClose={close} onDone={done} /> : null}
+      {wished?.state === "lost" && wish?.what === "release" ? (
+        <ReleaseDialogue id={wished.id} onClose={close} onDone={done} />
+      ) : null}
     </div>
   );
 }

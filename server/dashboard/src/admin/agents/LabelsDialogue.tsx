@@ -1,6 +1,6 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { variablesOf } from "../../submit/form";
 import { label } from "./deeds";
@@ -15,7 +15,8 @@ interface Props {
 
 /** Edits the labels of an agent, one per line. */
 export function LabelsDialogue({ agent, onClose, onDone }: Props) {
-  const [text, setText] = useState(agent.labels.map(({ name, value }) => `${name}=${value}`).join("\n"));
+  const first = agent.labels.map(({ name, value }) => `${name}=${value}`).join("\n");
+  const [text, setText] = useFormState(`labels/${agent.id}`, first);
   const bad = text.split("\n").find((line) => line.trim() && !/^[^=\s]+=/.test(line.trim()));
   const isShown = useIsShown();
   const act = async () => {

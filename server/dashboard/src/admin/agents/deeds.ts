@@ -10,12 +10,11 @@ import {
   type LabelAgentInput,
 } from "../../generated/graphql";
 import { carryOut } from "../../session/actions";
-import type { AdminAgent } from "./loading";
 
 /** An action on an agent that needs a dialogue first. */
 export interface Wish {
   readonly what: "drain" | "labels" | "release";
-  readonly agent: AdminAgent;
+  readonly id: string;
 }
 
 export const drain = (input: DrainAgentInput) =>

@@ -1,9 +1,9 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { words } from "../../format/words";
 import { Check } from "../../parts/Check";
 import { Choice } from "../../parts/Choice";
 import { Dialogue } from "../../parts/Dialogue";
+import { useFormState } from "../../parts/formState";
 import { Text } from "../../parts/Text";
 import { setRule } from "./deeds";
 import { draftOf, hasFloor, inputOf, SEVERITIES, wrongsOf, type Draft, type Rule } from "./draft";
@@ -17,7 +17,7 @@ interface Props {
 
 /** Edits an alert rule: its threshold and its severity. */
 export function RuleDialogue({ rule, onClose, onDone }: Props) {
-  const [draft, setDraft] = useState(() => draftOf(rule));
+  const [draft, setDraft] = useFormState(`rule/${rule.rule}`, draftOf(rule));
   const wrongs = wrongsOf(rule, draft);
   const edit = (part: Partial<Draft>) => setDraft({ ...draft, ...part });
   const isShown = useIsShown();

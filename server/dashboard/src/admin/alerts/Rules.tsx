@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -7,6 +6,7 @@ import { duration, moment } from "../../format/times";
 import { words } from "../../format/words";
 import { NoticeRulesDocument } from "../../generated/graphql";
 import { Faults } from "../../parts/Faults";
+import { useFormState } from "../../parts/formState";
 import { ACTIONS, figure, TablePanel } from "../../parts/Table";
 import { mute } from "./deeds";
 import { hasFloor, thresholdOf, type Rule } from "./draft";
@@ -18,7 +18,7 @@ const MUTE_S = 3_600;
 /** The alert rules. */
 export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
   const live = useLive(async () => (await ask(NoticeRulesDocument, {})).notice_rules, "rules", { everyMs: 10_000 });
-  const [editing, setEditing] = useState<Rule | null>(null);
+  const [editing, setEditing] = useFormState<Rule | null>("rule", null);
   const now = useNow();
   const isMuted = (rule: Rule) => rule.muted_until !== null && Date.parse(rule.muted_until) > now;
   const hushOf = (rule: Rule) => (isMuted(rule) ? "Unmute" : "Mute for 1 h");
