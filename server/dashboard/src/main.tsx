@@ -1,5 +1,6 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { dropRepeatedClicks } from "./api/clicks";
 import { followEvents } from "./api/feed";
 import { App } from "./App";
 import { applyTheme, followTheme } from "./shell/theme";
@@ -15,6 +16,7 @@ import "./admin/admin.css";
 
 applyTheme();
 followTheme();
+dropRepeatedClicks();
 void followEvents();
 const root = document.getElementById("root");
 if (root) {

@@ -1,4 +1,5 @@
 import { Client, fetchExchange, type AnyVariables, type TypedDocumentNode } from "@urql/core";
+import { noteChange } from "./clicks";
 import { faultOf, type Fault } from "./faults";
 import { joined } from "./joining";
 import { Observable } from "./observable";
@@ -35,6 +36,7 @@ export function change<Data, Variables extends AnyVariables>(
   document: TypedDocumentNode<Data, Variables>,
   variables: Variables,
 ): Promise<Data> {
+  noteChange();
   const names = document.definitions.map((one) => ("name" in one ? one.name?.value : undefined));
   return joined(JSON.stringify([names, variables]), async () =>
     dataOf(await client.mutation(document, variables).toPromise()),

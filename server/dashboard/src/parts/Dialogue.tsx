@@ -1,5 +1,6 @@
 import { useEffect, useRef, type ReactNode, type SubmitEvent } from "react";
 import { Button, Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
+import { isRepeatedClick } from "../api/clicks";
 
 interface Props {
   readonly title: string;
@@ -21,6 +22,8 @@ export function Dialogue({ title, isOpen, onClose, children, actions, closing = 
       isOpen={isOpen}
       onOpenChange={(open) => !open && onClose()}
       isDismissable={!isKept}
+      // The second click of a double click on the button that opened it.
+      shouldCloseOnInteractOutside={() => !isRepeatedClick()}
       isKeyboardDismissDisabled={isKept}
     >
       <Modal>
