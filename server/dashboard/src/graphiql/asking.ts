@@ -1,14 +1,29 @@
-import { Kind, parse, type DocumentNode } from "graphql";
+import { Kind, OperationTypeNode, parse, type DocumentNode } from "graphql";
 
 /** The data of the server's answer to a document; null if a non-null part was refused. */
 export async function ask(query: string, variables: unknown = {}): Promise<unknown> {
-  const answer = await fetch("/graphql", {
+  const { data } = (await (await post(query, variables)).json()) as { data?: unknown };
+  return data;
+}
+
+/** Whether the server accepts the browser's cookie. Fails if it cannot be reached. */
+export async function isSignedIn(): Promise<boolean> {
+  return (await post("{ __typename }")).status !== 401;
+}
+
+function post(query: string, variables: unknown = {}): Promise<Response> {
+  return fetch("/graphql", {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "application/json" },
     body: JSON.stringify({ query, variables }),
   });
-  const { data } = (await answer.json()) as { data?: unknown };
-  return data;
+}
+
+/** Whether a document has a subscription. */
+export function isLive(document: DocumentNode | undefined): boolean {
+  return (document?.definitions ?? []).some(
+    (one) => one.kind === Kind.OPERATION_DEFINITION && one.operation === OperationTypeNode.SUBSCRIPTION,
+  );
 }
 
 /**

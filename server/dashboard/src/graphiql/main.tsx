@@ -8,7 +8,8 @@ import { GraphiQL, HISTORY_PLUGIN } from "graphiql";
 import { createClient } from "graphql-ws";
 import { createRoot, type Root } from "react-dom/client";
 import { user } from "../api/presence";
-import { ask, upToDate } from "./asking";
+import { inWords, SIGNED_OUT } from "./answers";
+import { ask, isLive, isSignedIn, upToDate } from "./asking";
 import { ExamplesIcon, ExamplesPane } from "./ExamplesPane";
 import { FIRST } from "./examples";
 import { filled } from "./filling";
@@ -20,9 +21,12 @@ const send = createGraphiQLFetcher({
   // While the server restarts, no connection is opened at all, which graphql-ws does not retry by itself.
   wsClient: createClient({ url: url.replace(/^http/, "ws"), retryAttempts: 5, shouldRetry: () => true }),
 });
-const fetcher: typeof send = (given, options) => {
+const fetcher: typeof send = async (given, options) => {
   const { asked, ...document } = upToDate(given);
-  return send(asked, { ...options, ...document });
+  // A connection of a browser that is not signed in would be tried again and again.
+  if (isLive(document.documentAST) && !(await isSignedIn().catch(() => true))) return SIGNED_OUT;
+  const answers = await send(asked, { ...options, ...document });
+  return Symbol.asyncIterator in answers ? inWords(answers, isSignedIn) : answers;
 };
 // GraphiQL stores its tabs between visits; on the first, the variables editor does not take them from the tab.
 const isFirstVisit = localStorage.getItem("graphiql:tabState") === null;
