@@ -189,7 +189,12 @@ async def test_the_view_follows_the_address(browser: Browser, demo: OwnServer) -
 async def test_a_session_is_submitted_into_a_booking_from_the_calendar(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab, demo.client() as client:
         page = await tab.open("/calendar?view=day")
+        # In the last hour of a day, the next full hour is on the page of the next one.
+        await page.get_by_role("button", name="Later", exact=True).click()
+        tomorrow = (SystemClock().now() + timedelta(days=1)).astimezone()
         await page.get_by_role("button", name="Book …").click()
+        await page.get_by_role("dialog").get_by_label("From").fill(f"{tomorrow:%Y-%m-%d}T10:00")
+        await page.get_by_role("dialog").get_by_label("To").fill(f"{tomorrow:%Y-%m-%d}T12:00")
         await _fill(page, "course")
         await page.get_by_text("course · ").first.click()
         await page.get_by_role("link", name="Submit a session into it").click()
@@ -201,3 +206,21 @@ async def test_a_session_is_submitted_into_a_booking_from_the_calendar(browser: 
         (booked,) = [one for one in await client.reservations() if one.name == "course"]
         assert list(booked.sessions) == [page.url.rsplit("/", 1)[1]]
         await client.give_back_reservation(name="course")
+
+
+async def test_a_calendar_that_is_open_at_midnight_shows_the_new_day(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, timezone_id="Asia/Kathmandu") as tab:
+        await tab.page.clock.install(time=datetime(2031, 2, 3, 18, 5, tzinfo=UTC))
+        page = await tab.open("/calendar?view=day")
+        title = page.locator(".calendar b[aria-live]")
+        await expect(title).to_have_text("February 3, 2031")
+        await page.clock.fast_forward("20:00")
+        await expect(title).to_have_text("February 4, 2031")
+        await page.get_by_role("button", name="Book …").click()
+        await expect(page.get_by_label("From")).to_have_value("2031-02-04T01:00")
+        await page.keyboard.press("Escape")
+        await page.get_by_role("button", name="Later").click()
+        await expect(title).to_have_text("February 5, 2031")
+        await page.clock.fast_forward("24:00:00")
+        await expect(page.locator(".fc-day-today").first).to_be_visible()
+        await expect(title).to_have_text("February 5, 2031")

@@ -2,7 +2,7 @@ import dayGrid from "@fullcalendar/daygrid";
 import interaction from "@fullcalendar/interaction";
 import FullCalendar from "@fullcalendar/react";
 import timeGrid from "@fullcalendar/timegrid";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask, change } from "../api/client";
@@ -10,7 +10,9 @@ import { useLive } from "../api/live";
 import { loadCluster } from "../cluster/loading";
 import { isAccelerator, type Agent } from "../cluster/nodes";
 import { quantity } from "../format/amounts";
+import { useMinute } from "../format/clock";
 import { colourClass } from "../format/colours";
+import { nextHour } from "../format/local";
 import { BookingEffectDocument, ExtendReservationDocument } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
 import { mayOperate, maySubmit } from "../identity/rights";
@@ -84,6 +86,7 @@ export default function CalendarPage() {
   const visible = entries.filter((one) => only === EVERYONE || groupsOf(one, by).includes(only));
   // The address also changes by the navigation, and by Back and Forward.
   useEffect(() => calendar.current?.getApi().changeView(NAMES[view]), [view]);
+  useNewDay(() => step("today"), calendar);
   const step = (act: "prev" | "next" | "today") => calendar.current?.getApi()[act]();
   const close = () => {
     setWindow(null);
@@ -138,7 +141,7 @@ export default function CalendarPage() {
           Subscribe …
         </Button>
         {maySubmit(me) ? (
-          <Button className="button main" onPress={() => setWindow(nextHour())}>
+          <Button className="button main" onPress={() => setWindow(firstWindow())}>
             Book …
           </Button>
         ) : null}
@@ -235,6 +238,17 @@ function useDelay(span: string): string {
   return effect ? `With one GPU: ${effectText(effect)}` : "";
 }
 
+/** Calls `follow` when a new day begins while the calendar begins with the day before: a page may be open for days. */
+function useNewDay(follow: () => void, calendar: RefObject<FullCalendar | null>): void {
+  const today = new Date(useMinute()).toDateString();
+  const last = useRef(today);
+  useEffect(() => {
+    if (last.current === today) return;
+    if (calendar.current?.getApi().view.activeStart.toDateString() === last.current) follow();
+    last.current = today;
+  }, [today]);
+}
+
 /** How many entries are beside each other; the others are behind a link. */
 function stackMax(view: string): number {
   const width = globalThis.innerWidth;
@@ -266,8 +280,8 @@ function groupsOf(entry: Entry, by: Grouping): readonly string[] {
   return by === "node" ? entry.nodes : [entry.owner];
 }
 
-function nextHour(): Window {
-  const fromMs = Math.ceil(Date.now() / HOUR_MS) * HOUR_MS;
+function firstWindow(): Window {
+  const fromMs = nextHour(Date.now());
   return { fromMs, toMs: fromMs + 2 * HOUR_MS };
 }
 

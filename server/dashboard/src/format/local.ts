@@ -1,9 +1,16 @@
 const MINUTE_MS = 60_000;
-const DAY_MS = 24 * 60 * MINUTE_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
 
 /** A time as the browser's control has it, in the viewer's zone, to the minute: 2027-01-31T14:00. */
 export function localText(ms: number): string {
   return new Date(ms - offsetMs(ms)).toISOString().slice(0, 16);
+}
+
+/** The next full hour by the viewer's clock, which in some zones is not one of UTC. */
+export function nextHour(ms: number): number {
+  const offset = offsetMs(ms);
+  return (Math.floor((ms - offset) / HOUR_MS) + 1) * HOUR_MS + offset;
 }
 
 /**
