@@ -71,7 +71,8 @@ class WorkspaceTransfers:
         agent = self._of_agent.setdefault(agent_id, asyncio.Semaphore(AT_ONCE_PER_AGENT_MAX))
         async with workspace, agent, self._at_once:
             self._check_awaited(order.kernel_id)
-            transfer.fault = why = None
+            why = None
+            transfer.fail(None)
             try:
                 await self._bring(executor, agent_id, order.kernel_id, use, transfer)
             except NotFound as error:
@@ -92,7 +93,7 @@ class WorkspaceTransfers:
         """
         self._check_awaited(order.kernel_id)
         cause = str(error) or f"the agent took no data for {AGENT_S_MAX:g} s"
-        transfer.tries, transfer.fault = transfer.tries + 1, cause
+        transfer.fail(cause)
         text = f"the files of {order.kernel_id} did not reach agent {agent_id}: {cause}"
         if transfer.tries < TRIES_MAX:
             raise Unavailable(text) from None
@@ -134,10 +135,7 @@ class WorkspaceTransfers:
         known = dict(workspace.blocks)
         if not known.keys() >= set(wanted.blocks):
             raise Unavailable("the agent asks for a block that is not of the workspace")
-        if transfer.lacking is None or len(wanted.blocks) < transfer.lacking:
-            transfer.tries = 0
-        transfer.lacking, transfer.bytes_done = len(wanted.blocks), 0
-        transfer.bytes_total = sum(known[block] for block in wanted.blocks)
+        transfer.begin(lacking=len(wanted.blocks), bytes_total=sum(known[block] for block in wanted.blocks))
         for block in wanted.blocks:
             data = await asyncio.to_thread(self._block, use.owner, block)
             for first in range(0, len(data), PIECE_BYTES):
@@ -147,7 +145,7 @@ class WorkspaceTransfers:
                 piece = data[first : first + PIECE_BYTES]
                 async with asyncio.timeout(AGENT_S_MAX):
                     await stream.write(piece if first else _head(data) + piece)
-                transfer.bytes_done += len(piece)
+                transfer.took(len(piece))
 
     def _is_awaited(self, kernel_id: KernelId) -> bool:
         kernel = self._state.kernels.get(kernel_id)

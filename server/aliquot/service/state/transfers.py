@@ -22,6 +22,21 @@ class Transfer:
     fault: str | None = None
     """Why the last try failed; None = it goes on, or waits for other transfers to its agent."""
 
+    def begin(self, *, lacking: int, bytes_total: int) -> None:
+        """The agent said what it lacks. Fewer blocks than before: the try before was not in vain."""
+        if self.lacking is None or lacking < self.lacking:
+            self.tries = 0
+        self.lacking, self.bytes_total, self.bytes_done = lacking, bytes_total, 0
+
+    def took(self, size: int) -> None:
+        """The agent took a piece."""
+        self.bytes_done += size
+
+    def fail(self, why: str | None) -> None:
+        """A try has failed; None = the next one begins."""
+        self.fault = why
+        self.tries += why is not None
+
     @property
     def text(self) -> str:
         """For people: `receiving files: 120 MiB of 300 MiB`."""
