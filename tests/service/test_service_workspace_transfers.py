@@ -19,7 +19,7 @@ from aliquot.service.state.transfers import TRIES_MAX, Transfer
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
-from aliquot_schema.cluster.workspaces import WorkspaceUse
+from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.requests import Caller, Role
@@ -82,6 +82,13 @@ async def _noted(launched: list[LaunchOrder], orders: Sequence[LaunchOrder]) -> 
     launched.extend(orders)
 
 
+def told(fault: WorkspaceFault | None) -> str:
+    """The message of a fault of the server."""
+    assert fault is not None
+    assert fault.is_everywhere
+    return fault.message
+
+
 async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one", b__c="two") as (_, uploads, asked):
         one, files = Agents(tmp_path / "agent"), tree(a="one", b__c="two")
@@ -138,12 +145,12 @@ async def test_what_has_expired_or_is_damaged_on_the_server_is_told_with_the_ord
         one = Agents(tmp_path / "agent")
         assert asked.workspace is not None
         gone = replace(asked, workspace=replace(asked.workspace, id="0" * 40))
-        why = await uploads.transfers.bring(one.executor, A, gone)
-        assert why == f"workspace {'0' * 40} has expired on the server; submit it again with --sync"
+        fault = await uploads.transfers.bring(one.executor, A, gone)
+        assert told(fault) == f"workspace {'0' * 40} has expired on the server; submit it again with --sync"
         (stored,) = (tmp_path / "server").glob("*/blocks/*")
         stored.write_bytes(b"eno")
-        why = await uploads.transfers.bring(one.executor, A, asked)
-        assert why == "a part of it is missing or damaged on the server; submit it again with --sync"
+        fault = await uploads.transfers.bring(one.executor, A, asked)
+        assert told(fault) == "a part of it is missing or damaged on the server; submit it again with --sync"
         await one.worker.close()
 
 
@@ -165,8 +172,19 @@ async def test_a_transfer_that_brings_nothing_is_given_up_after_some_tries(
             one.cache.keep(named(b"one"), b"one")  # the first try brings a block, unless it ends too early
         said = on.state.transfers[asked.kernel_id].text
         assert said == "receiving files failed, 4 of 5 tries: [Errno 5] Input/output error"
-        why = await uploads.transfers.bring(one.executor, A, asked)
-        assert why == f"[Errno 5] Input/output error (tried {TRIES_MAX} times)"
+        fault = await uploads.transfers.bring(one.executor, A, asked)
+        assert told(fault) == f"[Errno 5] Input/output error (tried {TRIES_MAX} times)"
+        await one.worker.close()
+
+
+async def test_a_transfer_that_an_agent_does_not_take_may_succeed_on_another_one(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        one, other = Agents(tmp_path / "agent"), AgentId("b")
+        for _ in range(TRIES_MAX - 1):
+            with pytest.raises(Unavailable, match="no such agent"):
+                await uploads.transfers.bring(one.executor, other, asked)
+        fault = await uploads.transfers.bring(one.executor, other, asked)
+        assert fault == WorkspaceFault(message=f"no such agent (tried {TRIES_MAX} times)", is_everywhere=False)
         await one.worker.close()
 
 

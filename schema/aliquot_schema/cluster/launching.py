@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from aliquot_schema.cluster.agents import TIME_US_MAX, Agent, agent_fault, prose_fault
-from aliquot_schema.cluster.workspaces import WorkspaceUse
+from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse
 from aliquot_schema.identity.secrets import SecretGrant
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.confinement import NO_LIMITS, SandboxProfile, SessionLimits
@@ -79,7 +79,7 @@ class LaunchOrder(Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointOrder = field(default_factory=CheckpointOrder)
     workspace: WorkspaceUse | None = None
     """Unpacked into the kernel's own work folder before its start."""
-    workspace_fault: str | None = None
+    workspace_fault: WorkspaceFault | None = None
     """Why the workspace was not brought, if it is not on the agent; agents of the release before this field ignore
     it."""
     activates: str | None = None

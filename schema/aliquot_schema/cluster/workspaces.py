@@ -93,6 +93,14 @@ class WorkspaceUse(Struct, frozen=True, kw_only=True):
     id: str
 
 
+class WorkspaceFault(Struct, frozen=True, kw_only=True):
+    """Why a workspace was not brought to an agent."""
+
+    message: str
+    is_everywhere: bool
+    """Whether other agents would not get it either."""
+
+
 class WorkspaceWanted(Struct, frozen=True, kw_only=True):
     """The agent's answer to a listing: what it lacks."""
 

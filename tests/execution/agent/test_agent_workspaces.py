@@ -16,7 +16,7 @@ from aliquot.execution.agent.workspaces.activation import activated, packages_of
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache
 from aliquot.execution.agent.workspaces.unpacking import unpack
 from aliquot_schema.cluster.launching import NO_WORKSPACE, WORKSPACE_NO_SPACE, KernelPhase
-from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFile, WorkspaceUse
+from aliquot_schema.cluster.workspaces import RECORD, Workspace, WorkspaceFault, WorkspaceFile, WorkspaceUse
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import KernelId, UserId, kernel_parts
 from workspace_parts import named, tree
@@ -56,9 +56,11 @@ async def test_an_order_with_a_missing_workspace_is_refused(harness: AgentHarnes
     report = await harness.run(wanted)
     assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
     assert "--sync" in str(report.message)
-    report = await harness.run(replace(wanted, kernel_id=order("true").kernel_id, workspace_fault="the disk is broken"))
-    assert (report.phase, report.code) == (KernelPhase.REFUSED, NO_WORKSPACE)
-    assert report.message == "the working directory was not brought: the disk is broken"
+    for is_everywhere, code in ((True, NO_WORKSPACE), (False, WORKSPACE_NO_SPACE)):
+        fault = WorkspaceFault(message="the disk is broken", is_everywhere=is_everywhere)
+        report = await harness.run(replace(wanted, kernel_id=order("true").kernel_id, workspace_fault=fault))
+        assert (report.phase, report.code) == (KernelPhase.REFUSED, code)
+        assert report.message == "the working directory was not brought: the disk is broken"
 
 
 async def test_an_order_whose_workspace_could_not_be_stored_is_refused_for_another_agent(harness: AgentHarness) -> None:

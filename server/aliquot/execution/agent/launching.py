@@ -25,6 +25,7 @@ from aliquot_schema.cluster.launching import (
     KernelReport,
     LaunchOrder,
 )
+from aliquot_schema.cluster.workspaces import WorkspaceFault
 from aliquot_schema.errors import AliquotError, Forbidden, InvalidRequest, NotFound, StateConflict, Unavailable
 from aliquot_schema.resources.leases import EndEvidence
 
@@ -171,13 +172,15 @@ class Launching:
             return Refusal(code=error.code, message=error.message)
         return None
 
-    def _refuse_without(self, workspace: str, fault: str | None) -> Refusal:
+    def _refuse_without(self, workspace: str, fault: WorkspaceFault | None) -> Refusal:
         """Why a workspace is not here; what this agent cannot store, another one may."""
         failure = self._preparation.workspaces.failures.get(workspace)
         if failure is not None:
             return _without_space(failure)
-        why = fault or f"workspace {workspace} has expired on the server; submit it again with --sync"
-        return Refusal(code=NO_WORKSPACE, message=f"the working directory was not brought: {why}")
+        why = f"workspace {workspace} has expired on the server; submit it again with --sync"
+        text = f"the working directory was not brought: {why if fault is None else fault.message}"
+        is_everywhere = fault is None or fault.is_everywhere
+        return Refusal(code=NO_WORKSPACE if is_everywhere else WORKSPACE_NO_SPACE, message=text)
 
     def _answer_again(self, kernel: KernelHandle, order: LaunchOrder) -> None:
         """Repeat the report of a known order; resume one that was stored but never started."""

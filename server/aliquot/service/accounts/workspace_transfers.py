@@ -5,7 +5,7 @@ Kernels of one agent with the same workspace wait for one transfer. A slow agent
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -16,7 +16,13 @@ from aliquot.service.state.state import State
 from aliquot.service.state.transfers import TRIES_MAX, Transfer
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
-from aliquot_schema.cluster.workspaces import LISTING_BYTES_MAX, Workspace, WorkspaceUse, WorkspaceWanted
+from aliquot_schema.cluster.workspaces import (
+    LISTING_BYTES_MAX,
+    Workspace,
+    WorkspaceFault,
+    WorkspaceUse,
+    WorkspaceWanted,
+)
 from aliquot_schema.errors import AliquotError, NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.states import KernelState
@@ -35,15 +41,15 @@ class WorkspaceTransfers:
     """Brings workspaces to agents.
 
     Args:
-        read: a stored workspace; raises NotFound if it has expired.
-        block: a content; blocks on I/O, and raises OSError.
+        read: a stored workspace; None = it has expired. Blocks on I/O, and raises OSError; likewise the next.
+        block: a content.
     """
 
     def __init__(
         self,
         state: State,
         *,
-        read: Callable[[WorkspaceUse], Awaitable[Workspace]],
+        read: Callable[[UserId, str], Workspace | None],
         block: Callable[[UserId, str], bytes],
     ) -> None:
         self._state = state
@@ -53,7 +59,7 @@ class WorkspaceTransfers:
         self._of_agent: WeakValueDictionary[AgentId, asyncio.Semaphore] = WeakValueDictionary()
         self._of_workspace: WeakValueDictionary[tuple[AgentId, str], asyncio.Lock] = WeakValueDictionary()
 
-    async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> str | None:
+    async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> WorkspaceFault | None:
         """Bring the workspace of an order to its agent. Returns why it will not come; the agent refuses the order then,
         as it does if it could not store the workspace itself.
 
@@ -71,21 +77,23 @@ class WorkspaceTransfers:
         agent = self._of_agent.setdefault(agent_id, asyncio.Semaphore(AT_ONCE_PER_AGENT_MAX))
         async with workspace, agent, self._at_once:
             self._check_awaited(order.kernel_id)
-            why = None
+            fault = None
             transfer.fail(None)
             try:
                 await self._bring(executor, agent_id, order.kernel_id, use, transfer)
             except NotFound as error:
-                why = f"{error.message} on the server; submit it again with --sync"
+                text = f"{error.message} on the server; submit it again with --sync"
+                fault = WorkspaceFault(message=text, is_everywhere=True)
             except FileNotFoundError as error:
                 log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
-                why = "a part of it is missing or damaged on the server; submit it again with --sync"
+                text = "a part of it is missing or damaged on the server; submit it again with --sync"
+                fault = WorkspaceFault(message=text, is_everywhere=True)
             except (AliquotError, OSError, TimeoutError) as error:
-                why = self._given_up(agent_id, order, transfer, error)
+                fault = self._given_up(agent_id, order, transfer, error)
             transfers.pop(order.kernel_id, None)
-            return why
+            return fault
 
-    def _given_up(self, agent_id: AgentId, order: LaunchOrder, transfer: Transfer, error: Exception) -> str:
+    def _given_up(self, agent_id: AgentId, order: LaunchOrder, transfer: Transfer, error: Exception) -> WorkspaceFault:
         """Why a kernel is not tried again.
 
         Raises:
@@ -98,12 +106,15 @@ class WorkspaceTransfers:
         if transfer.tries < TRIES_MAX:
             raise Unavailable(text) from None
         log.warning("%s; given up after %d tries", text, transfer.tries)
-        return f"{cause} (tried {transfer.tries} times)"[:REASON_CHARS_MAX]
+        text = f"{cause} (tried {transfer.tries} times)"[:REASON_CHARS_MAX]
+        return WorkspaceFault(message=text, is_everywhere=isinstance(error, OSError) and str(error) != "")
 
     async def _bring(
         self, executor: Executor, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, transfer: Transfer
     ) -> None:
-        workspace = await self._read(use)
+        workspace = await asyncio.to_thread(self._read, use.owner, use.id)
+        if workspace is None:
+            raise NotFound(f"workspace {use.id} has expired", kind="workspace", id=use.id)
         stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
         try:
             listing = workspace.encoded()

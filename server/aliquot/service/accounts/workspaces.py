@@ -96,7 +96,7 @@ class Workspaces:
         self._rules = rules
         self._bytes: dict[UserId, int] = {}
         """Contents of each user, counted when a listing or the first block arrives."""
-        self.transfers = WorkspaceTransfers(state, read=self._read, block=store.block)
+        self.transfers = WorkspaceTransfers(state, read=store.read, block=store.block)
 
     async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
         """Store a listing if all its blocks are there; otherwise say which ones to send first.

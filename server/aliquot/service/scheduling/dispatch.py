@@ -12,6 +12,7 @@ from aliquot.service.lifecycle.launch_orders import AppTokens
 from aliquot.service.metrics.log_context import logging_with
 from aliquot.service.ports import Executor
 from aliquot_schema.cluster.launching import LaunchOrder
+from aliquot_schema.cluster.workspaces import WorkspaceFault
 from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.resources.leases import Kernel
@@ -30,7 +31,7 @@ class Dispatch:
         grace_ms: int,
         app_tokens: AppTokens | None = None,
         filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
-        bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[str | None]] | None = None,
+        bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[WorkspaceFault | None]] | None = None,
     ) -> None:
         """
         Args:
@@ -121,11 +122,11 @@ class Dispatch:
 
     async def _bring_and_launch(self, agent_id: AgentId, order: LaunchOrder) -> None:
         try:
-            why = None if self._bring is None else await self._bring(self._executor, agent_id, order)
+            fault = None if self._bring is None else await self._bring(self._executor, agent_id, order)
         except Unavailable as error:
             log.warning("agent %s did not receive the order of %s: %s", agent_id, order.kernel_id, error.message)
             return
-        await self._launch(agent_id, [replace(order, workspace_fault=why)])
+        await self._launch(agent_id, [replace(order, workspace_fault=fault)])
 
     async def _launch(self, agent_id: AgentId, orders: Sequence[LaunchOrder]) -> None:
         try:
