@@ -10,7 +10,7 @@ from typer import Exit
 from aliquot.cli.connection.server import failures_shown
 from aliquot.cli.session import files
 from aliquot.client import BlockingClient
-from aliquot.client.errors import ClusterUnavailable
+from aliquot.client.errors import ClusterUnavailable, Refused
 from aliquot.client.generated.sessions import Session
 from cli_tables import filled, session_id
 
@@ -53,3 +53,18 @@ def test_packages_that_cannot_be_read_are_an_error(wanted: dict[str, bool], caps
     assert end.value.exit_code == 4
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", f"aliquot: {SILENT}\n")
+
+
+@pytest.mark.parametrize("wanted", [{}, {"packages": True}, {"as_json": True}, {"diff": True}])
+def test_an_environment_that_the_caller_may_not_read_is_refused(
+    wanted: dict[str, bool], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any, **_options: Any) -> int:
+        raise Refused({"__typename": "Forbidden", "message": "only its owner and admins may read its output"})
+
+    monkeypatch.setattr(Silent, "download", refuse)
+    with pytest.raises(Exit) as end:
+        files.environment(session_id(1), **wanted)
+    shown = capsys.readouterr()
+    said = "aliquot: only its owner and admins may read its output\n"
+    assert (end.value.exit_code, shown.out, shown.err) == (3, "", said)

@@ -13,8 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from aliquot.cli import main
+from aliquot.client import BlockingClient
 from aliquot.clock import SystemClock
 from aliquot.store.engines.sqlite import FileLock
+from aliquot_schema.errors import Unauthenticated
 from ledger_workload import workload_on
 from store_places import Place
 
@@ -194,3 +196,16 @@ def test_a_check_lists_unreadable_rows(folder: Path, tmp_path: Path) -> None:
     assert lease.startswith("leases: ses_")
     assert lease.endswith("has a newest event that cannot be read: DecodeError: Input data was truncated")
     assert session.endswith("cannot be read: KeyError: 'bogus'")
+
+
+def test_a_server_that_does_not_accept_the_key_is_named_where_there_is_no_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: BlockingClient) -> None:
+        raise Unauthenticated("the server does not accept this token")
+
+    monkeypatch.setattr(BlockingClient, "me", refuse)
+    monkeypatch.setattr(BlockingClient, "audit", lambda self, **_: refuse(self))
+    found = {"ALIQUOT_SERVER": "http://127.0.0.1:1", "ALIQUOT_TOKEN": "old", "ALIQUOT_DATA_FOLDER": str(tmp_path)}
+    refused = CliRunner().invoke(main, ["audit", "log"], env=found)
+    assert (refused.exit_code, refused.stderr.splitlines()[0]) == (4, "aliquot: the server does not accept this token")

@@ -200,7 +200,8 @@ Place = tuple[str | None, str | None, Path | None]
 
 
 def _asks_server(place: Place, *, data_folder: Path | None, database: str | None) -> bool:
-    """Whether a server answers the question: one that is named, or else one that runs here and accepts the token."""
+    """Whether a server answers the question: one that is named, or else one that runs and accepts the token. One that
+    does not accept it says so where there is no database here that could be read instead."""
     from aliquot.client import BlockingClient, ClientFailure, find_place
     from aliquot_schema.errors import Unauthenticated
 
@@ -211,9 +212,22 @@ def _asks_server(place: Place, *, data_folder: Path | None, database: str | None
     try:
         with BlockingClient.at(find_place()) as client:
             client.me()
-    except (ClientFailure, Unauthenticated):
+    except Unauthenticated:
+        return not _is_database_here()
+    except ClientFailure:
         return False
     return True
+
+
+def _is_database_here() -> bool:
+    from aliquot.settings import read_settings
+    from aliquot.store.open import sqlite_path
+
+    with reported_errors():
+        settings = read_settings()
+        path = sqlite_path(settings.database or "", data_folder=settings.data_folder)
+        return path is None or path.exists()
+    raise AssertionError("reported_errors() swallowed an exception")
 
 
 def _log_of_server(wanted: _ChangeFilter, *, last: int, place: Place, as_json: bool) -> None:

@@ -34,7 +34,6 @@ _REFUSALS: Final = {
     "StateConflict": "check its present state, and decide again",
     "VersionConflict": "someone else changed it meanwhile; check its present state, and repeat the command",
     "IdempotencyMismatch": "use another --idempotency-key, or none",
-    "Forbidden": "ask an operator of the cluster, or use another key (--token-file)",
     "NotPlaced": "`aliquot gpus` shows the holders; a session would wait in the queue instead",
     "BookingRefused": "`aliquot reservations` shows the calendar",
     "RateLimited": "wait a little, and try again",

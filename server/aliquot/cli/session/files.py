@@ -25,6 +25,7 @@ Wanted = Annotated[list[str], Argument(metavar="PATH...", help="Files or folders
 Packages = Annotated[bool, Option("--packages", help="Print name==version of each package only.")]
 Diff = Annotated[bool, Option("--diff", help="Print the difference from the git commit only.")]
 _ALL: Final = frozenset({"", "."})
+_FORBIDDEN: Final = "Forbidden"
 
 
 def files(
@@ -117,7 +118,7 @@ def environment(
         session = client.get_session(find_session(client, session_id))
         workspace = _workspace(client, session)
         record, unread = None, None
-        if as_json or packages or not diff:
+        if as_json or packages or not diff or session.workspace is None:  # that of others is not shown
             try:
                 record = _record(client, session)
             except ServerUnreachable as error:
@@ -142,6 +143,8 @@ def _workspace(client: "BlockingClient", session: "Session") -> Workspace | None
     try:
         return client.workspace(session.id)
     except Refused as error:
+        if error.kind == _FORBIDDEN:
+            raise
         print(f"aliquot: {failure_text(error)}", file=sys.stderr)
         return None
 
@@ -151,6 +154,7 @@ def _record(client: "BlockingClient", session: "Session") -> EnvironmentRecord |
 
     Raises:
         ServerUnreachable: it cannot be read now.
+        Refused: the caller may not read it.
     """
     import msgspec
 
@@ -161,7 +165,9 @@ def _record(client: "BlockingClient", session: "Session") -> EnvironmentRecord |
         try:
             client.download(session.id, RECORD, target, retries=False)
             return msgspec.json.decode(target.read_bytes(), type=EnvironmentRecord)
-        except (Refused, msgspec.MsgspecError):
+        except (Refused, msgspec.MsgspecError) as error:
+            if isinstance(error, Refused) and error.kind == _FORBIDDEN:
+                raise
             return None
 
 
