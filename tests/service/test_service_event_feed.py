@@ -1,23 +1,30 @@
 """Subscribers get every event once and in order, from any starting number and at any speed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sqlalchemy import Connection, delete
 
 import service_bench
 from aliquot.clock import RandomIds, SystemClock
+from aliquot.service.audit.audit import AuditQuery, AuditStore, Change
 from aliquot.service.ports import StoreUnavailable
+from aliquot.service.state.identities import Identities
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
+from aliquot.service.subscriptions.events import Record
 from aliquot.store.open import open_store
 from aliquot.store.tables import EVENTS
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.events import Entity, Event
-from aliquot_schema.ids import KernelId
+from aliquot_schema.ids import KernelId, UserId
+from aliquot_schema.requests import Caller, Role
+from aliquot_schema.views.audit import ChangeView
 from core_records import session
 from service_bench import agent
 from service_stage import CALLER, stage
@@ -25,6 +32,7 @@ from service_stage import CALLER, stage
 pytestmark = pytest.mark.anyio
 
 KEPT = 4
+OPERATOR = Caller(user=UserId("root"), request_id="req_1", role=Role.OPERATOR)
 
 
 class Written:
@@ -172,3 +180,25 @@ async def test_a_subscriber_gets_only_its_events_and_one_call_after_their_commit
         await on.advance()
         granted = ["session.scheduled True", "lease.granted True", "lease.granted True"]
         assert (sorted(heard[:3]), heard[3:]) == (sorted(granted), ["settled with 2 leases"])
+
+
+async def test_a_follower_of_the_log_is_told_of_events_that_were_archived_while_it_read_them(written: Written) -> None:
+    class Shrinking:
+        """An audit store of which the oldest events are archived before it is read."""
+
+        async def changes(self, _: AuditQuery) -> tuple[Change, ...]:
+            await written.store.write(partial(_remove, last=6))
+            known = {"at_us": 1, "kind": "session.queued", "entity_id": "ses_1", "actor": "ann"}
+            absent = {"request_id": None, "pass_number": None, "before": None, "after": {}}
+            return tuple(Change(number=number, **known, **absent) for number in range(7, 13))  # type: ignore[arg-type]
+
+    await written.write(12)
+    log = Record(people=Identities(), feed=written.feed, book=cast("AuditStore", Shrinking()))
+    async with aclosing(cast("AsyncGenerator[ChangeView, None]", log.follow(OPERATOR, 0, ()))) as changes:
+        with pytest.raises(InvalidRequest, match="events 1 to 6 were removed as too old"):
+            await anext(changes)
+
+
+def _remove(connection: Connection, *, last: int) -> None:
+    with connection.begin():
+        connection.execute(delete(EVENTS).where(EVENTS.c.number <= last))

@@ -76,7 +76,7 @@ async def record(
         try:
             return await _record(reader, key, since_us=since_us, until_us=until_us, on_progress=on_progress)
         except NotFound:
-            # The events after this checkpoint are archived: a later one may do.
+            # This checkpoint, or what follows it, is archived: a later one may do.
             key = await reader.checkpoint_after(key.number)
     raise NotFound("no scheduling pass of this time is recorded; choose another time", kind="pass", id="")
 
@@ -97,8 +97,9 @@ async def _record(
     last = await reader.first_at(until_us + 1) or newest[-1]
     async for entry in _until(reader, key, until_us, last=last):
         if recorder is None:
+            if entry.number != key.number or entry.checkpoint is None:
+                raise NotFound(f"pass {key.number} was archived meanwhile", kind="pass", id=str(key.number))
             past = await reader.ended_before(entry.now_us, limit=LESSONS_MAX)
-            assert entry.checkpoint is not None, "the first entry has a checkpoint"
             commands = await reader.commands([session.id for session in entry.checkpoint.sessions])
             recorder = HistoryRecorder(_with_commands(entry, commands), past=past)
             continue

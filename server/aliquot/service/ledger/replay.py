@@ -292,11 +292,23 @@ async def replay(
 
 
 async def entries_of(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
-    """Entries from `first` to `last`, read page by page."""
-    while page := await ledger.entries(first=first, last=last, limit=PAGE):
+    """Entries from `first` to `last`, read page by page.
+
+    Raises:
+        NotFound: some were archived meanwhile.
+    """
+    page = await ledger.entries(first=first, last=last, limit=PAGE)
+    while page:
         for entry in page:
             yield entry
-        first = page[-1].number + 1
+        known = page[-1].number
+        if known >= last:
+            return
+        # The oldest are archived first: while the last known one is there, so are those after it.
+        page = await ledger.entries(first=known, last=last, limit=PAGE + 1)
+        if not page or page[0].number != known:
+            raise NotFound(f"the passes after {known} were archived meanwhile", kind="pass", id=str(known + 1))
+        page = page[1:]
 
 
 async def events_between(ledger: LedgerReader, *, after: int, until: int) -> list[Event]:

@@ -47,13 +47,16 @@ class Record:
         while True:
             await self._feed.reached(position + 1)
             page = await self._feed.page(position)
-            position = page[-1].number
+            before, position = position, page[-1].number
             numbers = [event.number for event in page if not wanted or _is_one_of(event, wanted)]
             if not numbers:
                 continue
             first, last = numbers[0], numbers[-1]
             query = AuditQuery(after=first - 1, before=last + 1, kinds=wanted, limit=last - first + 1)
-            for change in await book.changes(query):
+            changes = await book.changes(query)
+            if len(changes) < len(numbers):
+                await self._feed.page(before)  # raises where they were archived after the page was read
+            for change in changes:
                 yield change_view(change, people=self._people, shows_commands=caller.role >= Role.ADMIN)
 
 
