@@ -50,7 +50,7 @@ def test_a_user_whose_role_suffices_but_whose_key_is_narrow_is_not_sent_to_other
         check_role(narrow, Role.ADMIN)
     with pytest.raises(Forbidden, match=r"^this key of ben may only read; .* your role operator allows it"):
         check_may_submit(replace(narrow, role=Role.VIEWER))
-    with pytest.raises(Forbidden, match=r"^ben may only read; .*scope submit; ask an admin for that role$"):
+    with pytest.raises(Forbidden, match=r"^ben may only read; .*scope submit; ask an admin for it$"):
         check_may_submit(replace(OTHER, role=Role.VIEWER))
 
 

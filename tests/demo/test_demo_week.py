@@ -23,7 +23,8 @@ from aliquot.service.backtests.recording import record
 from aliquot.service.history.grids import covering
 from aliquot.service.history.measures import WHOLE, MeasureKind, index_of
 from aliquot.service.history.ports import HeldAmount
-from aliquot.service.ledger.replay import entries_of, replay
+from aliquot.service.ledger.entries import entries_of
+from aliquot.service.ledger.replay import replay
 from aliquot.service.ports import LoadedRows
 from aliquot.service.use_cases import state_of
 from aliquot.settings import Settings

@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 
 from aliquot.service.backtests.recording import HistoryReader, record
-from aliquot.service.ledger.entries import PassKey
-from aliquot.service.ledger.replay import PAGE, entries_of
+from aliquot.service.ledger.entries import PAGE, PassKey, entries_of
 from aliquot_schema.errors import NotFound
 
 pytestmark = pytest.mark.anyio

@@ -23,11 +23,7 @@ from aliquot_schema.views.agents import AgentView
 from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import KernelView, SessionView
 
-_ASK: Final = {
-    Role.USER: "; ask an admin for that role",
-    Role.OPERATOR: "; ask one of the operators",
-    Role.ADMIN: "; ask one of the admins",
-}
+_ASK: Final = {Role.USER: "an admin for it", Role.OPERATOR: "one of the operators", Role.ADMIN: "one of the admins"}
 _SCOPES: Final = {Role.USER: "submit", Role.OPERATOR: "operate", Role.ADMIN: "admin"}
 
 
@@ -38,7 +34,7 @@ def check_role(caller: Caller, least: Role) -> None:
         Forbidden: the caller's role is lower.
     """
     if caller.role < least:
-        raise Forbidden(_needed(least) + (caller.scope_hint(least) or _ASK[least]))
+        raise Forbidden(_needed(least) + (caller.scope_hint(least) or f"; ask {_ASK[least]}"))
 
 
 def check_may_submit(caller: Caller) -> None:
@@ -46,7 +42,7 @@ def check_may_submit(caller: Caller) -> None:
     if caller.role < Role.USER:
         hint = caller.scope_hint(Role.USER)
         who = f"this key of {caller.user}" if hint else caller.user
-        raise Forbidden(f"{who} may only read; {_needed(Role.USER)}{hint or _ASK[Role.USER]}")
+        raise Forbidden(f"{who} may only read; {_needed(Role.USER)}{hint or f'; ask {_ASK[Role.USER]}'}")
 
 
 def _needed(least: Role) -> str:

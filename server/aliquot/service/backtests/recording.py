@@ -23,8 +23,8 @@ from aliquot.core.simulation.recorded_history import (
 from aliquot.core.workloads import Forecasts, ran_ms, workload_of
 from aliquot.service.backtests.attempts import AttemptLog
 from aliquot.service.ledger.changes import decides
-from aliquot.service.ledger.entries import LedgerReader, PassEntry, PassKey
-from aliquot.service.ledger.replay import SnapshotFold, entries_of, events_between
+from aliquot.service.ledger.entries import LedgerReader, PassEntry, PassKey, entries_of
+from aliquot.service.ledger.replay import SnapshotFold, events_between
 from aliquot_schema.errors import NotFound
 from aliquot_schema.events import Event
 from aliquot_schema.ids import NodeId, SessionId

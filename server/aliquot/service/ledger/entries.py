@@ -5,7 +5,7 @@ is reproducible only with the same `code_version`.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,7 @@ from aliquot.core.prediction import RunTimes
 from aliquot_schema.billing import Statement
 from aliquot_schema.bookings import Booking
 from aliquot_schema.cluster.agents import Agent, KnownSlot
+from aliquot_schema.errors import NotFound
 from aliquot_schema.events import Event
 from aliquot_schema.ids import AgentId, DeviceId, LeaseId, NodeId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
@@ -160,6 +161,30 @@ class LedgerReader(Protocol):
 
     async def events_after(self, number: int, *, limit: int) -> tuple[Event, ...]:
         """Events numbered above `number`, in order."""
+
+
+PAGE: Final = 100
+"""Entries per read."""
+
+
+async def entries_of(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
+    """Entries from `first` to `last`, read page by page.
+
+    Raises:
+        NotFound: some were archived meanwhile.
+    """
+    page = await ledger.entries(first=first, last=last, limit=PAGE)
+    while page:
+        for entry in page:
+            yield entry
+        known = page[-1].number
+        if known >= last:
+            return
+        # The oldest are archived first: while the last known one is there, so are those after it.
+        page = await ledger.entries(first=known, last=last, limit=PAGE + 1)
+        if not page or page[0].number != known:
+            raise NotFound(f"the passes after {known} were archived meanwhile", kind="pass", id=str(known + 1))
+        page = page[1:]
 
 
 class PassWatcher(Protocol):

@@ -18,7 +18,7 @@ from aliquot.core.prediction import Prediction, RunTimes, Workload
 from aliquot.core.scheduler.cache import PassCache
 from aliquot.core.scheduler.decide import decide
 from aliquot.core.workloads import Forecasts
-from aliquot.service.ledger.entries import Checkpoint, Inputs, LedgerReader, PassEntry
+from aliquot.service.ledger.entries import Checkpoint, Inputs, LedgerReader, PassEntry, entries_of
 from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.state.usage_accounts import UsageAccounts
@@ -233,7 +233,6 @@ def _load(state: State, checkpoint: Checkpoint, *, revision: int) -> None:
     state.books = UsageAccounts(usage, rates=checkpoint.rates)
 
 
-PAGE: Final = 100
 EVENTS_PAGE: Final = 2000
 
 
@@ -289,26 +288,6 @@ async def replay(
             kind="pass",
             id=str(first),
         )
-
-
-async def entries_of(ledger: LedgerReader, *, first: int, last: int) -> AsyncIterator[PassEntry]:
-    """Entries from `first` to `last`, read page by page.
-
-    Raises:
-        NotFound: some were archived meanwhile.
-    """
-    page = await ledger.entries(first=first, last=last, limit=PAGE)
-    while page:
-        for entry in page:
-            yield entry
-        known = page[-1].number
-        if known >= last:
-            return
-        # The oldest are archived first: while the last known one is there, so are those after it.
-        page = await ledger.entries(first=known, last=last, limit=PAGE + 1)
-        if not page or page[0].number != known:
-            raise NotFound(f"the passes after {known} were archived meanwhile", kind="pass", id=str(known + 1))
-        page = page[1:]
 
 
 async def events_between(ledger: LedgerReader, *, after: int, until: int) -> list[Event]:
