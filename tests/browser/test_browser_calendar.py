@@ -191,7 +191,7 @@ async def test_a_session_is_submitted_into_a_booking_from_the_calendar(browser: 
         page = await tab.open("/calendar?view=day")
         # In the last hour of a day, the next full hour is on the page of the next one.
         await page.get_by_role("button", name="Later", exact=True).click()
-        tomorrow = datetime.fromtimestamp(SystemClock().now_us() / 1e6).astimezone() + timedelta(days=1)
+        tomorrow = datetime.fromtimestamp(SystemClock().now_us() // 10**6, UTC).astimezone() + timedelta(days=1)
         await page.get_by_role("button", name="Book …").click()
         await page.get_by_role("dialog").get_by_label("From").fill(f"{tomorrow:%Y-%m-%d}T10:00")
         await page.get_by_role("dialog").get_by_label("To").fill(f"{tomorrow:%Y-%m-%d}T12:00")
