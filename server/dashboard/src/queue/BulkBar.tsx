@@ -1,9 +1,10 @@
 import { useState, type ReactNode } from "react";
 import { Button } from "react-aria-components";
+import { useObservable } from "../api/observable";
 import { Dialogue } from "../parts/Dialogue";
 import { useIdentity } from "../identity/me";
 import { mayChange, mayRelease, prioritiesOf } from "../identity/rights";
-import { cancelAll, holdAll, prioritise, releaseAll, retryAll, type Priority } from "../session/actions";
+import { cancelAll, holdAll, prioritise, progress, releaseAll, retryAll, type Priority } from "../session/actions";
 import { isEnded, isWaiting, nameOf } from "../session/standing";
 import type { Row } from "./loading";
 import type { Selection } from "./selection";
@@ -23,14 +24,13 @@ const NAMES_SHOWN = 8;
 export function BulkBar({ rows: shown, selection, refresh, unloaded }: Props) {
   const me = useIdentity();
   const [isAsking, setAsking] = useState(false);
-  const [isBusy, setBusy] = useState(false);
+  const underway = useObservable(progress);
+  const isBusy = underway !== null;
   const rows = shown.filter(({ id }) => selection.ids.has(id));
   if (rows.length === 0) return null;
   const isAll = rows.length === shown.filter((row) => mayChange(me, row)).length;
   const act = async (deed: () => Promise<boolean>) => {
-    setBusy(true);
     if (await deed()) selection.clear();
-    setBusy(false);
     // The pressed button was disabled, and is gone with the selection: the keyboard goes on from the content.
     document.getElementById("content")?.focus({ preventScroll: true });
     refresh();
@@ -49,6 +49,7 @@ export function BulkBar({ rows: shown, selection, refresh, unloaded }: Props) {
   return (
     <div className="bulk row note" role="group" aria-label="Selected sessions">
       <b>{rows.length} selected</b>
+      {underway === null ? null : <span>{underway}</span>}
       {isAll && unloaded ? <span role="status">{unloaded}</span> : null}
       {button("Hold", queued, holdAll)}
       {button("Release", held, releaseAll)}

@@ -17,6 +17,7 @@ import { ANY, hasAll, matching, NO_FILTERS, wantedOf, type Filters, type Wanted 
 import { findSessions } from "./finding";
 import { loadQueue, loadSessions, PAGE_ROWS, type Page } from "./loading";
 import { NotebookButton } from "./NotebookButton";
+import { whenDone } from "../session/actions";
 import { useSelection, type Selection } from "./selection";
 import { ViewsMenu } from "./ViewsMenu";
 import { WaitingTable } from "./WaitingTable";
@@ -137,8 +138,17 @@ function useFound(asked: string, rows: number) {
     if (isQueue) return loadQueue(rows);
     return wanted ? findSessions(states, wanted, sort) : loadSessions(states, rows, sort || undefined);
   };
+  const key = `${rows}/${asked}`;
+  const loaded = useRef("");
+  // An action on many sessions would wait for the requests that its own events cause.
+  const again = async () => {
+    if (loaded.current === key) await whenDone();
+    const page = await load();
+    loaded.current = key;
+    return page;
+  };
   // Ended sessions are searched in the database, so not with every event.
-  return useLive(load, `${rows}/${asked}`, { wants: () => !wanted || view !== "ended", everyMs: 10_000 });
+  return useLive(again, key, { wants: () => !wanted || view !== "ended", everyMs: 10_000 });
 }
 
 function countOf(page: Page, shown: number): string {

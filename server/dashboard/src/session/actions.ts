@@ -1,4 +1,5 @@
 import { change, Refusal } from "../api/client";
+import { Observable } from "../api/observable";
 import {
   CancelSessionDocument,
   ExtendSessionDocument,
@@ -110,22 +111,44 @@ export const prioritise = (targets: readonly Target[], priority: Priority) =>
     async ({ id, version }) => (await change(SetPriorityDocument, { id, priority, version })).update_session_priority,
   );
 
-/** Runs an action on each target and shows one outcome for all. True if each succeeded. */
+/** How far an action on several sessions is, like `Canceled: 340 of 2000 …`; null while there is none. */
+export const progress = new Observable<string | null>(null);
+
+/** Resolves when there is no action on several sessions. */
+export async function whenDone(): Promise<void> {
+  if (progress.get() === null) return;
+  await new Promise<void>((resolve) => {
+    const stop = progress.watch(() => {
+      if (progress.get() !== null) return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+/**
+ * Runs an action on each target and shows one outcome for all. True if each succeeded. Without a server or a sign-in the
+ * others are not tried.
+ */
 async function carryOutAll(
   done: string,
   targets: readonly Target[],
   act: (target: Target) => Promise<Outcome>,
 ): Promise<boolean> {
   const refused: string[] = [];
-  for (const target of targets) {
+  for (const [index, target] of targets.entries()) {
+    progress.set(`${done}: ${index} of ${targets.length} …`);
     try {
       const outcome = await act(target);
       if ("message" in outcome) refused.push(about(target, outcome.message));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused.push(about(target, error.message));
+      const all = error.fault.kind === "refused" ? [target] : targets.slice(index);
+      refused.push(...all.map((one) => about(one, error.message)));
+      if (error.fault.kind !== "refused") break;
     }
   }
+  progress.set(null);
   showNotice({ tone: refused.length ? "bad" : "good", text: summary(done, targets.length, refused) });
   return refused.length === 0;
 }
