@@ -16,14 +16,16 @@ LIMIT = "query ($id: ID!) { session(id: $id) { time_limit } }"
 ANSWERED = "() => window.asked.length > 0"
 RECORD = """
 window.asked = [];
+window.sent = [];
 const sent = window.fetch;
 window.fetch = (...given) => {
   const name = /^mutation (\\w+)/.exec(JSON.parse(given[1]?.body ?? "{}").query ?? "")?.[1];
+  if (name) window.sent.push(name);
   const answer = sent(...given);
   return name ? answer.finally(() => window.asked.push(name)) : answer;
 };
 """
-"""Notes each mutation once it is answered."""
+"""Notes each mutation when it is sent, and again when it is answered."""
 
 
 async def double_click(page: Page, button: Locator, *, within: str = "() => true") -> None:
@@ -43,16 +45,19 @@ async def test_a_double_click_extends_a_session_once(browser: Browser, demo: Own
             await tab.page.add_init_script(RECORD)
             page = await tab.open(f"/sessions/{id_}")
             await double_click(page, page.get_by_role("button", name="Extend"), within=ANSWERED)
+            assert await page.evaluate("window.sent") == ["ExtendSession"]
             await expect(page.get_by_text("Its time limit is later now.")).to_be_visible()
             assert (await client.execute(LIMIT, {"id": id_}))["session"] == {"time_limit": 7200}
 
 
 async def test_a_double_click_presses_no_other_button_that_has_come_below_it(browser: Browser, demo: OwnServer) -> None:
     async with signed_in(browser, demo) as tab:
+        await tab.page.add_init_script(RECORD)
         page = await tab.open("/admin?tab=agents")
         turned = page.get_by_role("button", name="Make schedulable: demo-1")
         shown = "() => document.querySelector('[aria-label=\"Make schedulable: demo-1\"]') !== null"
         await double_click(page, page.get_by_role("button", name="Make unschedulable: demo-1"), within=shown)
+        assert await page.evaluate("window.sent") == ["SetSchedulable"]
         await expect(page.get_by_text("demo-1 is not schedulable.")).to_be_visible()
         await turned.click()
         await expect(page.get_by_text("demo-1 is schedulable.")).to_be_visible()
