@@ -273,6 +273,14 @@ async def test_anonymous_app_requests_are_redirected_to_the_server_for_sign_in()
         assert sign_in == "/login?next=%2Fsessions%2Fses_1%2Fapps%2Flab%3Fnext%3D%252Flab%252Ftree%253Fx%253D1"
 
 
+async def test_a_cookie_for_another_app_does_not_change_which_app_is_opened() -> None:
+    """An app may set one for the domain of all apps."""
+    async with app_server() as server:
+        planted = {**PAGE, "cookie": await cookie(server)}
+        answer = await at(server, "/", "board-2", headers=planted)
+        assert urlsplit(answer.headers["location"]).path == "/sessions/ses_2/apps/board"
+
+
 @pytest.mark.parametrize(
     ("value", "is_kept"),
     [

@@ -100,11 +100,12 @@ class AppGateway:
         caller = caller_of(bearer, request_id=request_id_of(request))
         try:
             self._streams.check_app(caller, app.session_id, app.name, owner_only=not self._addresses.isolates)
-            self._addresses.admit(app, self._streams.has_ended, owner=caller.user)
-            address = self._addresses.origin(app, request.scope, request.headers["host"])
             await self._streams.record_app(caller, app.session_id, app.name)
+            # Last, as it may take the port of another user's app.
+            self._addresses.admit(app, self._streams.has_ended, owner=caller.user)
         except AliquotError as error:
             return _not_entered(request, app, error)
+        address = self._addresses.origin(app, request.scope, request.headers["host"])
         query = f"ticket={self._tickets.ticket(app, bearer)}&next={quote(request.query_params.get('next', '/'))}"
         return RedirectResponse(f"{address}{TICKET_PATH}?{query}", status_code=303)
 
@@ -246,10 +247,11 @@ class AppGateway:
 
     def _ask_to_sign_in(self, app: AppName, scope: Scope, host: str) -> Response:
         """Lead a page to the server's own origin, which leads back with a ticket; 401 for all other requests. The page
-        of an app that has lost its port is led to the app's new address, not to the app that has the port now."""
+        of an app that has lost its port is led to the app's new address, not to the app that has the port now. With
+        host names the cookie is not asked: an app of another user may have set it."""
         if not _is_page(scope):
             return PlainTextResponse("Sign in first: open the app from its session.", 401)
-        cookie = own_cookie(scope["headers"], self._jar(scope))
+        cookie = None if self._addresses.isolates else own_cookie(scope["headers"], self._jar(scope))
         own = None if cookie is None else self._tickets.app_of(cookie)
         return self._to_server(own or app, scope, host)
 

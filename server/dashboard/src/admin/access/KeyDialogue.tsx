@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import { CreateApiKeyDocument } from "../../generated/graphql";
@@ -31,12 +30,22 @@ interface Form {
 
 const FIRST: Form = { user: "", name: "", scope: "submit", days: "90", hours: "", sessions: "", isDryRunFirst: false };
 
-/** Creates a key, and shows its secret, once. */
-export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
+/** A key that was just created. */
+export interface MadeKey {
+  readonly user: string;
+  readonly secret: string;
+}
+
+interface Props {
+  readonly onClose: () => void;
+  readonly onMade: (made: MadeKey) => void;
+}
+
+/** Creates a key. */
+export function KeyDialogue({ onClose, onMade }: Props) {
   const [form, setForm] = useFormState<Form>("key", FIRST);
   const { user, name, scope, days, hours, sessions, isDryRunFirst } = form;
   const edit = (part: Partial<Form>) => setForm({ ...form, ...part });
-  const [secret, setSecret] = useState<string | null>(null);
   const lifetime = lifetimeOf(days);
   const isDuration = lifetime === null || lifetime > 0;
   const make = () =>
@@ -51,22 +60,9 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
         dry_run_first: isDryRunFirst,
       };
       const made = (await change(CreateApiKeyDocument, { input })).create_api_key;
-      if ("secret" in made) setSecret(made.secret);
+      if ("secret" in made) onMade({ user: input.user, secret: made.secret });
       return made;
     });
-  if (secret !== null)
-    return (
-      <Dialogue
-        title="The new key"
-        isOpen
-        isKept
-        onClose={onClose}
-        actions={<CopyButton text={secret} what="The key" />}
-      >
-        <p>It is shown only once. Give it to {user.trim()}, who should keep it where only they can read it.</p>
-        <pre className="command">{secret}</pre>
-      </Dialogue>
-    );
   return (
     <Dialogue
       title="New key"
@@ -136,3 +132,19 @@ export function KeyDialogue({ onClose }: { readonly onClose: () => void }) {
 
 const isCount = (text: string) => text.trim() === "" || isWhole(text, 1);
 const isAmount = (text: string) => text.trim() === "" || !positiveWrong(text);
+
+/** Shows the secret of a new key, once. A reload neither shows it again nor offers to create the key again. */
+export function MadeKeyDialogue({ made, onClose }: { readonly made: MadeKey; readonly onClose: () => void }) {
+  return (
+    <Dialogue
+      title="The new key"
+      isOpen
+      isKept
+      onClose={onClose}
+      actions={<CopyButton text={made.secret} what="The key" />}
+    >
+      <p>It is shown only once. Give it to {made.user}, who should keep it where only they can read it.</p>
+      <pre className="command">{made.secret}</pre>
+    </Dialogue>
+  );
+}
