@@ -11,13 +11,6 @@ from architecture_sources import SERVER, modules, place, tree
 APP = SERVER / "app"
 SERVICE = SERVER / "service"
 RECORDS = {
-    "service/accounts/workspace_transfers.py": {
-        "transfer.bytes_done",
-        "transfer.bytes_total",
-        "transfer.fault",
-        "transfer.lacking",
-        "transfer.tries",
-    },
     "service/agents/repairs.py": {"orders.launch", "orders.stop"},
     "service/lifecycle/agent_registration.py": {"repairs.orphans", "repairs.stop"},
     "service/ledger/recorder.py": {"self.watch.lost"},
