@@ -1,7 +1,7 @@
 """Kept backtests: a result outlives its server, and a backtest that its server left unfinished is run again."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -18,6 +18,7 @@ from aliquot.service.backtests.ports import (
     BacktestOrder,
     StoredBacktest,
 )
+from aliquot.service.ports import StoreUnavailable
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, NewTuning, Role
 from aliquot_schema.views.backtests import BacktestReport, BacktestState, BacktestView, TuningChange, TuningReport
@@ -68,6 +69,14 @@ async def until_it_is(state: BacktestState, tests: Backtests, name: str) -> Back
             if view.state is state:
                 return view
             await asyncio.sleep(0)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if is_true():
+                return
+            await asyncio.sleep(0.001)
 
 
 async def test_a_result_is_shown_after_a_restart() -> None:
@@ -130,14 +139,21 @@ async def test_a_backtest_is_not_run_by_two_servers_when_both_were_without_the_d
     monkeypatch.setattr(runs, "SAVE_S", 0.01)
     async with stage([agent("a", devices=4)]) as on:
         records, runner = MemoryBacktests(), FakeRunner()
-        first, second = server(on, records, runner), server(on, records)
+        records_2 = MemoryBacktests(kept=records.kept)
+        first, second = server(on, records, runner), server(on, records_2)
         begun = await first.start_backtest(OPERATOR, FCFS)
         await until_it_is(BacktestState.RUNNING, second, begun.id)
-        records.is_away = True
+        records.is_away = records_2.is_away = True
+        await until(lambda: records.refused > 0)
+        with pytest.raises(StoreUnavailable):
+            await second.resume()
+        records_2.is_away = False
+        await second.resume()
         on.clock.advance(LOST_US / 1e6 + 1)
-        records.is_away = False
         await second.resume()
         await until_it_is(BacktestState.RUNNING, second, begun.id)
+        assert not runner.closed.is_set()
+        records.is_away = False
         async with asyncio.timeout(60):
             await runner.closed.wait()
         assert (await first.backtests(OPERATOR))[0].state is BacktestState.RUNNING
@@ -184,11 +200,7 @@ async def test_a_result_is_saved_when_the_database_is_back(monkeypatch: pytest.M
         done = await until_it_is(BacktestState.COMPLETED, tests, begun.id)
         assert records.kept[begun.id].view.state is not BacktestState.COMPLETED
         records.is_away = False
-        async with asyncio.timeout(60):
-            while True:
-                if records.kept[begun.id].view == done:
-                    break
-                await asyncio.sleep(0.01)
+        await until(lambda: records.kept[begun.id].view == done)
 
 
 async def test_the_proposal_of_a_tuning_is_applied_after_a_restart() -> None:

@@ -20,29 +20,29 @@ from aliquot_schema.views.backtests import BacktestView
 
 @dataclass
 class MemoryBacktests:
-    """Implements `BacktestRecords`."""
+    """Implements `BacktestRecords`. Servers whose records share `kept` use one database."""
 
     kept: dict[str, StoredBacktest] = field(default_factory=dict)
     is_away: bool = False
     """Whether the database cannot be reached."""
+    refused: int = 0
+    """Calls that failed."""
 
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
         await self.save(view, now_us=now_us)
         self.kept[view.id] = replace(self.kept[view.id], order=order)
 
     async def save(self, view: BacktestView, *, now_us: int) -> None:
-        if self.is_away:
-            raise StoreUnavailable("the database cannot be reached")
+        self._reach()
         self.kept[view.id] = StoredBacktest(view=view, saved_us=now_us)
         for name in sorted(self.kept)[:-KEPT_MAX]:
             del self.kept[name]
 
     async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        self._reach()
         known = self.kept.get(view.id)
         if known is None or known.view.state not in OPEN or (known_us and known.saved_us not in known_us):
             return False
-        if self.is_away:
-            raise StoreUnavailable("the database cannot be reached")
         self.kept[view.id] = replace(known, view=view, saved_us=now_us)
         return True
 
@@ -53,13 +53,20 @@ class MemoryBacktests:
         return is_taken
 
     async def find(self, name: str) -> StoredBacktest | None:
+        self._reach()
         return self.kept.get(name)
 
     async def newest(self) -> Sequence[StoredBacktest]:
+        self._reach()
         return [
-            replace(one, view=replace(one.view, report=None, tuning=None))
+            replace(one, view=replace(one.view, report=None, tuning=None), order=None)
             for _, one in sorted(self.kept.items(), reverse=True)
         ]
+
+    def _reach(self) -> None:
+        if self.is_away:
+            self.refused += 1
+            raise StoreUnavailable("the database cannot be reached")
 
 
 def sources(
