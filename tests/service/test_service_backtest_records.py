@@ -161,6 +161,26 @@ async def test_a_backtest_is_not_run_by_two_servers_when_both_were_without_the_d
         await second.close()
 
 
+async def test_a_backtest_whose_server_is_alive_is_not_taken_over_when_the_database_is_back() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records = MemoryBacktests()
+        first, second = server(on, records), server(on, records)
+        begun = await first.start_backtest(OPERATOR, FCFS)
+        await second.resume()
+        records.is_away = True
+        on.clock.advance(LOST_US / 1e6 + 1)
+        with pytest.raises(StoreUnavailable):
+            await second.resume()
+        records.is_away = False
+        saved_us = records.kept[begun.id].saved_us
+        for resumed in (second, server(on, records)):
+            await resumed.resume()
+            on.clock.advance(LOST_US / 2e6)
+            await resumed.resume()
+            assert records.kept[begun.id].saved_us == saved_us
+        await first.close()
+
+
 @pytest.mark.parametrize(("interruptions", "said"), [(INTERRUPTIONS_MAX, KILLED), (None, INTERRUPTED)])
 async def test_a_backtest_that_cannot_be_run_again_has_failed_with_the_reason(
     interruptions: int | None, said: str

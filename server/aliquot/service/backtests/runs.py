@@ -16,6 +16,7 @@ from aliquot.service.backtests.ports import (
     INTERRUPTED,
     INTERRUPTIONS_MAX,
     KILLED,
+    LOST_US,
     OPEN,
     BacktestNews,
     BacktestOrder,
@@ -45,6 +46,8 @@ class BacktestRuns:
         """Backtests of this server whose end is not saved yet."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
+        self._reached_s: float | None = None
+        """Since when the database could be read whenever this server looked for unfinished backtests; monotonic."""
         self._applying = ""  # the tuning whose proposal is being committed, or was last
 
     @property
@@ -65,10 +68,18 @@ class BacktestRuns:
         return view
 
     async def resume(self) -> None:
-        """Take over the backtests that their servers left unfinished, the oldest first."""
-        for one in reversed(await self._sources.records.newest()):
-            if one.view.id not in self._views and one.is_left(self._clock.now_us(), is_shared=self._sources.is_shared):
-                await self._take_over(one.view.id)
+        """Take over the backtests that their servers left unfinished, the oldest first.
+
+        One whose server did not stop in order waits until the database could be read for `LOST_US`: its server may be
+        alive, and save it as soon as the database is back.
+        """
+        since_s, now_us = self._reached_s, self._clock.now_us()  # of before the read, which may take long
+        is_settled = since_s is not None and self._clock.monotonic() - since_s > LOST_US / 1e6
+        try:
+            await self._resume_left(now_us if is_settled else 0)
+        except StoreUnavailable:
+            self._reached_s = None
+            raise
 
     async def find(self, name: str) -> BacktestView | None:
         """A kept backtest with its result."""
@@ -118,9 +129,21 @@ class BacktestRuns:
             self._views[view.id] = view
         await self._save(view)
 
-    async def _take_over(self, name: str) -> None:
+    async def _resume_left(self, at_us: int) -> None:
+        """
+        Args:
+            at_us: the time that tells which ones their servers left; 0 = only those of servers that stopped in order.
+        """
+        stored = await self._sources.records.newest()
+        if self._reached_s is None:
+            self._reached_s = self._clock.monotonic()
+        for one in reversed(stored):
+            if one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
+                await self._take_over(one.view.id, at_us)
+
+    async def _take_over(self, name: str, at_us: int) -> None:
         one, now_us = await self._sources.records.find(name), self._clock.now_us()
-        if one is None or not one.is_left(now_us, is_shared=self._sources.is_shared):
+        if one is None or not one.is_left(at_us, is_shared=self._sources.is_shared):
             return
         if (order := one.order) is None or order.interruptions >= INTERRUPTIONS_MAX:
             failure = INTERRUPTED if order is None else KILLED
