@@ -119,7 +119,7 @@ async def test_a_tuning_whose_server_died_is_run_again_by_another_one_with_its_o
         records, runner, died = MemoryBacktests(), FakeRunner(), FakeRunner()
         dead, after = server(on, records, died), server(on, records, runner)
         begun = await dead.start_tuning(OPERATOR, NewTuning(tries=7, seed=3))
-        await until_it_is(BacktestState.RUNNING, dead, begun.id)
+        await until_it_is(BacktestState.RUNNING, after, begun.id)
         await after.resume()
         assert runner.orders == [], "its server may be alive"
         on.clock.advance(LOST_US / 1e6 + 1)
@@ -129,6 +129,21 @@ async def test_a_tuning_whose_server_died_is_run_again_by_another_one_with_its_o
         assert runner.orders == [replace(died.orders[0], interruptions=1)]
         assert runner.orders[0].tuning is not None
         assert (runner.orders[0].tuning.tries, runner.orders[0].tuning.seed) == (7, 3)
+        await dead.close()
+        await after.close()
+
+
+async def test_a_backtest_that_only_waited_is_not_the_reason_why_its_server_was_killed() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records = MemoryBacktests()
+        dead, after = server(on, records), server(on, records)
+        names = [(await dead.start_backtest(OPERATOR, FCFS)).id for _ in range(2)]
+        await until(lambda: records.kept[names[0]].view.state is BacktestState.RUNNING)
+        await after.resume()
+        on.clock.advance(LOST_US / 1e6 + 1)
+        await after.resume()
+        orders = [records.kept[name].order for name in names]
+        assert [order and order.interruptions for order in orders] == [1, 0]
         await dead.close()
         await after.close()
 

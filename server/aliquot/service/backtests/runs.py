@@ -150,7 +150,8 @@ class BacktestRuns:
             failed = replace(one.view, state=BacktestState.FAILED, failure=failure)
             await self._sources.records.update(failed, now_us=now_us, known_us=(one.saved_us,))
             return
-        view, was_killed = requeued(one.view), one.saved_us > 0
+        was_killed = one.saved_us > 0 and one.view.state is BacktestState.RUNNING  # a waiting one cannot be the reason
+        view = requeued(one.view)
         order = replace(order, interruptions=order.interruptions + was_killed)
         if await self._sources.records.take(view, order, now_us=now_us, known_us=one.saved_us):
             log.info("%s is run again: its server was stopped", name)
