@@ -238,6 +238,65 @@ async def test_a_result_is_saved_when_the_database_is_back(monkeypatch: pytest.M
         await until(lambda: records.kept[begun.id].view == done)
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_a_server_that_lost_a_backtest_leaves_it_to_the_one_that_runs_it(
+    monkeypatch: pytest.MonkeyPatch, *, is_closed: bool
+) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner, runner_2 = MemoryBacktests(), FakeRunner(BacktestNews(failure="no database")), FakeRunner()
+        first, second = server(on, records, runner), server(on, MemoryBacktests(kept=records.kept), runner_2)
+        begun = await first.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.RUNNING, second, begun.id)
+        await second.resume()
+        records.is_away = True
+        if not is_closed:
+            monkeypatch.setattr(runs, "SAVE_S", 0.01)
+            runner.may_end.set()
+            await until_it_is(BacktestState.FAILED, first, begun.id)
+        on.clock.advance(LOST_US / 1e6 + 1)
+        await second.resume()
+        await until(lambda: records.kept[begun.id].view.state is BacktestState.RUNNING and bool(runner_2.orders))
+        records.is_away = False
+        if is_closed:
+            await first.close()
+        await until_it_is(BacktestState.RUNNING, first, begun.id)
+        assert records.kept[begun.id].saved_us > 0
+        runner_2.may_end.set()
+        assert (await until_it_is(BacktestState.COMPLETED, second, begun.id)).report == REPORT
+        await until(lambda: records.kept[begun.id].view.report == REPORT)
+        await first.close()
+
+
+async def test_a_backtest_that_another_server_has_canceled_stays_canceled_when_it_ends() -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner = MemoryBacktests(), FakeRunner()
+        first, other = server(on, records, runner), server(on, records)
+        begun = await first.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.RUNNING, other, begun.id)
+        assert (await other.cancel_backtest(OPERATOR, begun.id)).state is BacktestState.CANCELED
+        runner.may_end.set()
+        await until_it_is(BacktestState.CANCELED, first, begun.id)
+        assert records.kept[begun.id].view.state is BacktestState.CANCELED
+
+
+async def test_a_result_is_kept_after_writes_that_the_database_could_not_confirm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "SAVE_S", 0.01)
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner = MemoryBacktests(), FakeRunner()
+        tests = server(on, records, runner)
+        begun = await tests.start_backtest(OPERATOR, FCFS)
+        records.is_unconfirmed = True
+        await until(lambda: records.refused > 2)
+        runner.may_end.set()
+        done = await until_it_is(BacktestState.COMPLETED, tests, begun.id)
+        await until(lambda: records.kept[begun.id].view == done)
+        records.is_unconfirmed = False
+        await tests.close()
+        assert await server(on, records).backtest(OPERATOR, begun.id) == done
+
+
 async def test_the_proposal_of_a_tuning_is_applied_after_a_restart() -> None:
     async with stage([agent("a", devices=4)]) as on:
         change = TuningChange(field="age", name="weights.age", value=16, before="4", after="16")

@@ -133,6 +133,18 @@ async def test_the_newest_backtests_are_kept(opened: DatabaseStore) -> None:
     assert await opened.backtests.find(names[1]) is None
 
 
+async def test_an_end_is_saved_by_the_server_that_saved_the_backtest_last(opened: DatabaseStore) -> None:
+    backtests = opened.backtests
+    assert not await backtests.save(ended("bkt_a"), now_us=2, known_us={1, 2})
+    await backtests.begin(view("bkt_a"), BacktestOrder(since_us=1, until_us=9), now_us=1)
+    assert not await backtests.save(ended("bkt_a"), now_us=3, known_us={2, 3})
+    assert await backtests.save(ended("bkt_a"), now_us=4, known_us={1, 4})
+    assert await backtests.save(ended("bkt_a"), now_us=4, known_us={1, 4}), "the first write was not confirmed"
+    found = await backtests.find("bkt_a")
+    assert found is not None
+    assert (found.view, found.saved_us, found.order) == (ended("bkt_a"), 4, None)
+
+
 async def test_an_open_backtest_keeps_its_order_and_is_taken_over_once(opened: DatabaseStore) -> None:
     backtests, running = opened.backtests, view("bkt_a")
     tuning = TuningOrder(document=PolicyDocument(), split_us=5, tries=7, seed=3)

@@ -25,18 +25,27 @@ class MemoryBacktests:
     kept: dict[str, StoredBacktest] = field(default_factory=dict)
     is_away: bool = False
     """Whether the database cannot be reached."""
+    is_unconfirmed: bool = False
+    """Whether the connection ends after a write before its answer comes."""
     refused: int = 0
     """Calls that failed."""
 
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
-        await self.save(view, now_us=now_us)
-        self.kept[view.id] = replace(self.kept[view.id], order=order)
+        try:
+            await self.save(view, now_us=now_us)
+        finally:
+            if view.id in self.kept:
+                self.kept[view.id] = replace(self.kept[view.id], order=order)
 
-    async def save(self, view: BacktestView, *, now_us: int) -> None:
+    async def save(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
         self._reach()
+        if known_us and (view.id not in self.kept or self.kept[view.id].saved_us not in known_us):
+            return False
         self.kept[view.id] = StoredBacktest(view=view, saved_us=now_us)
         for name in sorted(self.kept)[:-KEPT_MAX]:
             del self.kept[name]
+        self._confirm()
+        return True
 
     async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
         self._reach()
@@ -44,6 +53,7 @@ class MemoryBacktests:
         if known is None or known.view.state not in OPEN or (known_us and known.saved_us not in known_us):
             return False
         self.kept[view.id] = replace(known, view=view, saved_us=now_us)
+        self._confirm()
         return True
 
     async def take(self, view: BacktestView, order: BacktestOrder, *, now_us: int, known_us: int) -> bool:
@@ -67,6 +77,11 @@ class MemoryBacktests:
         if self.is_away:
             self.refused += 1
             raise StoreUnavailable("the database cannot be reached")
+
+    def _confirm(self) -> None:
+        if self.is_unconfirmed:
+            self.refused += 1
+            raise StoreUnavailable("the connection ended before the answer came")
 
 
 def sources(

@@ -57,10 +57,17 @@ class DatabaseBacktests:
         self._database: Final = database
 
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
-        await self._database.write(partial(_save, view=view, result=_ordered(order), now_us=now_us))
+        values = {**_columns(view, now_us), "result": _ordered(order)}
+        await self._database.write(partial(_save, values=values, id=view.id))
 
-    async def save(self, view: BacktestView, *, now_us: int) -> None:
-        await self._database.write(partial(_save, view=view, result=_result(view), now_us=now_us))
+    async def save(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        values = {**_columns(view, now_us), "result": _result(view)}
+        if known_us:
+            return await self._database.write(
+                partial(_update, values=values, id=view.id, known_us=known_us, is_open=False)
+            )
+        await self._database.write(partial(_save, values=values, id=view.id))
+        return True
 
     async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
         return await self._database.write(
@@ -78,17 +85,20 @@ class DatabaseBacktests:
         return await self._database.read(_newest)
 
 
-def _save(connection: Connection, *, view: BacktestView, result: bytes | None, now_us: int) -> None:
-    values = {**_columns(view, now_us), "result": result}
-    put = upsert(connection, BACKTESTS).values(id=view.id, **values)
+def _save(connection: Connection, *, values: dict[str, Any], id: str) -> None:
+    put = upsert(connection, BACKTESTS).values(id=id, **values)
     newest = select(BACKTESTS.c.id).order_by(BACKTESTS.c.id.desc()).limit(KEPT_MAX)
     with connection.begin():
         connection.execute(put.on_conflict_do_update(index_elements=[BACKTESTS.c.id], set_=values))
         connection.execute(delete(BACKTESTS).where(BACKTESTS.c.id.not_in(newest)))
 
 
-def _update(connection: Connection, *, values: dict[str, Any], id: str, known_us: Collection[int]) -> bool:
-    stmt = update(BACKTESTS).where(BACKTESTS.c.id == id, BACKTESTS.c.is_open)
+def _update(
+    connection: Connection, *, values: dict[str, Any], id: str, known_us: Collection[int], is_open: bool = True
+) -> bool:
+    stmt = update(BACKTESTS).where(BACKTESTS.c.id == id)
+    if is_open:
+        stmt = stmt.where(BACKTESTS.c.is_open)
     if known_us:
         stmt = stmt.where(BACKTESTS.c.saved_us.in_(known_us))
     with connection.begin():

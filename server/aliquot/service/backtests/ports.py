@@ -108,8 +108,15 @@ class BacktestRecords(Protocol):
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
         """Add one that is to be run, and remove the oldest ones."""
 
-    async def save(self, view: BacktestView, *, now_us: int) -> None:
-        """Add or replace one that has ended, and remove the oldest ones."""
+    async def save(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        """Save one that has ended, with its result.
+
+        Args:
+            known_us: save it only if it was saved last at one of these times; empty = in any case: add or replace it,
+                and remove the oldest ones.
+        Returns:
+            Whether it did; False = another server has ended it or taken it over, or it is not there.
+        """
 
     async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
         """Replace the state and the progress of one that has not ended.

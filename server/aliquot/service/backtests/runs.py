@@ -45,6 +45,8 @@ class BacktestRuns:
         self._views: dict[str, BacktestView] = {}
         """Backtests of this server whose end is not saved yet."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._known_us: dict[str, frozenset[int]] = {}
+        """When this server saved the row of a task last: several times, if the database could not confirm a write."""
         self._turn = asyncio.Lock()
         self._reached_s: float | None = None
         """Since when the database could be read whenever this server looked for unfinished backtests; monotonic."""
@@ -100,6 +102,7 @@ class BacktestRuns:
         name = canceled.id
         if name in self._tasks:
             self._tasks.pop(name).cancel()
+            self._known_us.pop(name, None)
             self._views[name] = canceled
         try:
             is_canceled = await self._sources.records.update(canceled, now_us=self._clock.now_us())
@@ -110,12 +113,15 @@ class BacktestRuns:
 
     async def close(self) -> None:
         """Stop all backtests. Another server, or this one after its restart, runs them again."""
-        tasks, left = list(self._tasks.values()), list(self._views.values())
+        tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for view in left:
-            if not await (self._leave(view) if view.state in OPEN else self._save(view)):
+        for name in list(self._tasks):
+            if name not in self._tasks:
+                continue  # canceled meanwhile
+            view = self._views[name]
+            if not await (self._leave(view) if view.state in OPEN else self._save(view, now_us=self._clock.now_us())):
                 break  # each try may take seconds
 
     async def until_applied(self, name: str) -> None:
@@ -127,7 +133,7 @@ class BacktestRuns:
         """Save a change of one that has ended."""
         if view.id in self._tasks:
             self._views[view.id] = view
-        await self._save(view)
+        await self._save(view, now_us=self._clock.now_us())
 
     async def _resume_left(self, at_us: int) -> None:
         """
@@ -159,8 +165,16 @@ class BacktestRuns:
 
     def _start(self, view: BacktestView, order: BacktestOrder, *, saved_us: int) -> None:
         self._views[view.id] = view
-        run = self._run(view.id, order, saved_us=saved_us)
-        self._tasks[view.id] = asyncio.create_task(run, name=f"backtest {view.id}")
+        self._known_us[view.id] = frozenset({saved_us})
+        self._tasks[view.id] = asyncio.create_task(self._run(view.id, order), name=f"backtest {view.id}")
+
+    def _forget(self, name: str) -> None:
+        del self._views[name], self._tasks[name], self._known_us[name]
+
+    def _writing(self, name: str, now_us: int) -> frozenset[int]:
+        """When its row may have been saved last by this server, after a write at this time."""
+        self._known_us[name] |= {now_us}
+        return self._known_us[name]
 
     def _now(self, stored: StoredBacktest) -> BacktestView:
         return stored.as_of(self._clock.now_us(), is_shared=self._sources.is_shared)
@@ -169,70 +183,80 @@ class BacktestRuns:
         if name in self._tasks:
             self._views[name] = replace(self._views[name], **changes)
 
-    async def _save(self, view: BacktestView) -> bool:
+    async def _save(self, view: BacktestView, *, now_us: int) -> bool:
+        """Save one that has ended, unless another server has ended it or taken it over; False = the database is away.
+        A result that changed the policy is saved in any case."""
+        name = view.id
+        known_us = frozenset[int]() if view.applied_version is not None else self._writing(name, now_us)
         try:
-            await self._sources.records.save(view, now_us=self._clock.now_us())
+            if not await self._sources.records.save(view, now_us=now_us, known_us=known_us):
+                log.info("the result of %s is not kept: another server has canceled it or taken it over", name)
         except StoreUnavailable as error:
-            log.warning("the result of %s is not saved: %s", view.id, error.message)
+            log.warning("the result of %s is not saved: %s", name, error.message)
             return False
         return True
 
     async def _leave(self, view: BacktestView) -> bool:
         try:
-            await self._sources.records.update(requeued(view), now_us=0)
+            await self._sources.records.update(requeued(view), now_us=0, known_us=self._known_us[view.id])
         except StoreUnavailable as error:
             log.warning("%s is run again later than it could be: %s", view.id, error.message)
             return False
         return True
 
-    async def _run(self, name: str, order: BacktestOrder, *, saved_us: int) -> None:
-        progress = self._save_progress(name, saved_us=saved_us)
-        updates = asyncio.create_task(progress, name=f"progress of {name}")
+    async def _run(self, name: str, order: BacktestOrder) -> None:
+        updates = asyncio.create_task(self._save_progress(name), name=f"progress of {name}")
         try:
-            await self._run_in_turn(name, order)
+            async with self._turn:
+                updates.cancel()
+                self._note(name, state=BacktestState.RUNNING)
+                # saves it at once: a server that is killed soon may be killed by it
+                updates = asyncio.create_task(self._save_progress(name), name=f"progress of {name}")
+                await self._run_now(name, order)
         except Exception as error:
             self._note(name, state=BacktestState.FAILED, failure=f"it could not be run: {error}")
             log.exception("backtest %s failed", name)
         finally:
             updates.cancel()
+        ended_us = self._clock.now_us()
         while name in self._tasks:
-            if await self._save(self._views[name]):
-                del self._views[name], self._tasks[name]
+            if await self._save(self._views[name], now_us=ended_us):
+                self._forget(name)
             else:
                 await asyncio.sleep(SAVE_S)
 
-    async def _save_progress(self, name: str, *, saved_us: int) -> None:
+    async def _save_progress(self, name: str) -> None:
         """Save the progress until the end, and stop the backtest if another server has canceled it or taken it over."""
-        known_us = [saved_us]  # the database may hold a write that it could not confirm
         while name in self._tasks:
-            known_us.append(self._clock.now_us())
+            now_us = self._clock.now_us()
+            known_us = self._writing(name, now_us)
             with suppress(StoreUnavailable):
-                if not await self._sources.records.update(self._views[name], now_us=known_us[-1], known_us=known_us):
+                if not await self._sources.records.update(self._views[name], now_us=now_us, known_us=known_us):
                     break
-                known_us = known_us[-1:]
+                if name in self._known_us:
+                    self._known_us[name] = frozenset({now_us})
             await asyncio.sleep(SAVE_S)
         if self._applying != name and name in self._tasks:
-            del self._views[name]
-            self._tasks.pop(name).cancel()
+            task = self._tasks[name]
+            self._forget(name)
+            task.cancel()
 
-    async def _run_in_turn(self, name: str, order: BacktestOrder) -> None:
-        async with self._turn:
-            self._note(name, state=BacktestState.RUNNING)
-            last: BacktestNews | None = None
-            async with aclosing(self._sources.runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
-                async for last in messages:
-                    if last.progress is not None:
-                        self._note(name, progress=last.progress)
-            result = None if last is None else last.report or last.tuning
-            if last is None or result is None:
-                said = None if last is None else last.failure
-                failure = said or "the process of the backtest ended early; it may have used an hour of processor time"
-                self._note(name, state=BacktestState.FAILED, failure=failure)
-                return
-            if (tuning := last.tuning) is not None and self._views[name].applies_itself and tuning.is_better:
-                tuning = await self._apply_itself(name, tuning)
-            span = {"since": moment(result.since_us), "until": moment(result.until_us)}  # the record may begin later
-            self._note(name, report=last.report, tuning=tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
+    async def _run_now(self, name: str, order: BacktestOrder) -> None:
+        last: BacktestNews | None = None
+        async with aclosing(self._sources.runner.run(order)) as messages:  # type: ignore[type-var]  # an async generator
+            async for last in messages:
+                if last.progress is not None:
+                    self._note(name, progress=last.progress)
+        result = None if last is None else last.report or last.tuning
+        if last is None or result is None:
+            said = None if last is None else last.failure
+            failure = said or "the process of the backtest ended early; it may have used an hour of processor time"
+            self._note(name, state=BacktestState.FAILED, failure=failure)
+            return
+        if (tuning := last.tuning) is not None and self._views[name].applies_itself and tuning.is_better:
+            tuning = await self._apply_itself(name, tuning)
+        span = {"since": moment(result.since_us), "until": moment(result.until_us)}  # the record may begin later
+        self._note(name, report=last.report, tuning=tuning, **span, state=BacktestState.COMPLETED, progress=1.0)
 
     async def _apply_itself(self, name: str, tuning: TuningReport) -> TuningReport:
         """Apply a better policy on trial, waiting for a database that is away; if the policy has changed meanwhile,
