@@ -238,6 +238,24 @@ async def test_a_result_is_saved_when_the_database_is_back(monkeypatch: pytest.M
         await until(lambda: records.kept[begun.id].view == done)
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_a_backtest_whose_start_was_answered_with_an_error_is_canceled(*, is_shared: bool) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner = MemoryBacktests(is_unconfirmed=True), FakeRunner()
+        tests = server(on, records, runner, is_shared=is_shared)
+        with pytest.raises(StoreUnavailable):
+            await tests.start_backtest(OPERATOR, FCFS)
+        records.is_unconfirmed = False
+        again = await tests.start_backtest(OPERATOR, FCFS)
+        await tests.resume()
+        states = {name: one.view.state for name, one in records.kept.items() if name != again.id}
+        assert list(states.values()) == [BacktestState.CANCELED]
+        runner.may_end.set()
+        await until_it_is(BacktestState.COMPLETED, tests, again.id)
+        assert len(runner.orders) == 1
+        await tests.close()
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 async def test_a_server_that_lost_a_backtest_leaves_it_to_the_one_that_runs_it(
     monkeypatch: pytest.MonkeyPatch, *, is_closed: bool

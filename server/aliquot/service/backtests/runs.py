@@ -5,6 +5,7 @@ A backtest that its server left unfinished is run again, from its beginning, by 
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -15,6 +16,7 @@ from aliquot.service.backtests.policy_trial import BY_TUNING, apply_on_trial
 from aliquot.service.backtests.ports import (
     INTERRUPTED,
     INTERRUPTIONS_MAX,
+    KEPT_MAX,
     KILLED,
     LOST_US,
     OPEN,
@@ -47,6 +49,8 @@ class BacktestRuns:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._known_us: dict[str, frozenset[int]] = {}
         """When this server saved the row of a task last: several times, if the database could not confirm a write."""
+        self._refused: deque[str] = deque(maxlen=KEPT_MAX)
+        """Backtests whose caller got an error instead, and may have begun another one; the database may have them."""
         self._turn = asyncio.Lock()
         self._reached_s: float | None = None
         """Since when the database could be read whenever this server looked for unfinished backtests; monotonic."""
@@ -65,6 +69,7 @@ class BacktestRuns:
             await self._sources.records.begin(view, order, now_us=now_us)
         except BaseException:
             del self._views[view.id]
+            self._refused.append(view.id)
             raise
         self._start(view, order, saved_us=now_us)
         return view
@@ -144,7 +149,10 @@ class BacktestRuns:
         if self._reached_s is None:
             self._reached_s = self._clock.monotonic()
         for one in reversed(stored):
-            if one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
+            if one.view.id in self._refused and one.view.state in OPEN:
+                canceled = replace(one.view, state=BacktestState.CANCELED)
+                await self._sources.records.update(canceled, now_us=self._clock.now_us())
+            elif one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
                 await self._take_over(one.view.id, at_us)
 
     async def _take_over(self, name: str, at_us: int) -> None:
