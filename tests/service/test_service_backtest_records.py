@@ -238,6 +238,22 @@ async def test_a_result_is_saved_when_the_database_is_back(monkeypatch: pytest.M
         await until(lambda: records.kept[begun.id].view == done)
 
 
+async def test_a_damaged_row_does_not_keep_others_from_being_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner = MemoryBacktests(), FakeRunner()
+        before, after = server(on, records), server(on, records, runner)
+        names = [(await before.start_backtest(OPERATOR, FCFS)).id for _ in range(2)]
+        await before.close()
+        records.damaged = {names[0]}
+        for _ in range(2):
+            await after.resume()
+        await until_it_is(BacktestState.RUNNING, after, names[1])
+        assert [line.getMessage() for line in caplog.records if line.exc_info] == [
+            f"{names[0]} was left unfinished, and cannot be taken over"
+        ]
+        await after.close()
+
+
 @pytest.mark.parametrize("is_shared", [False, True])
 async def test_a_backtest_whose_start_was_answered_with_an_error_is_canceled(*, is_shared: bool) -> None:
     async with stage([agent("a", devices=4)]) as on:

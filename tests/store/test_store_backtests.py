@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import Connection, update
 
 from aliquot.service.backtests.ports import KEPT_MAX, BacktestOrder, TuningOrder
+from aliquot.store.backtests import BACKTESTS
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.policies import PolicyDocument
 from aliquot_schema.views.backtests import (
@@ -131,6 +133,19 @@ async def test_the_newest_backtests_are_kept(opened: DatabaseStore) -> None:
         await opened.backtests.save(ended(name), now_us=1)
     assert [one.view.id for one in await opened.backtests.newest()] == names[:1:-1]
     assert await opened.backtests.find(names[1]) is None
+
+
+async def test_a_row_that_cannot_be_read_is_left_out(opened: DatabaseStore, caplog: pytest.LogCaptureFixture) -> None:
+    def damage(connection: Connection) -> None:
+        with connection.begin():
+            connection.execute(update(BACKTESTS).where(BACKTESTS.c.id == "bkt_b").values(summary='{"id": 1'))
+
+    for name in ("bkt_a", "bkt_b", "bkt_c"):
+        await opened.backtests.save(ended(name), now_us=1)
+    await opened.write(damage)
+    for _ in range(2):
+        assert [one.view.id for one in await opened.backtests.newest()] == ["bkt_c", "bkt_a"]
+    assert sum("bkt_b cannot be read" in line.getMessage() for line in caplog.records) == 1
 
 
 async def test_an_end_is_saved_by_the_server_that_saved_the_backtest_last(opened: DatabaseStore) -> None:

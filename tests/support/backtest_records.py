@@ -1,5 +1,6 @@
 """Backtests in memory instead of a database."""
 
+import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ class MemoryBacktests:
     """Whether the database cannot be reached."""
     is_unconfirmed: bool = False
     """Whether the connection ends after a write before its answer comes."""
+    damaged: set[str] = field(default_factory=set)
+    """Backtests whose results or orders cannot be read."""
     refused: int = 0
     """Calls that failed."""
 
@@ -64,6 +67,8 @@ class MemoryBacktests:
 
     async def find(self, name: str) -> StoredBacktest | None:
         self._reach()
+        if name in self.damaged:
+            raise zlib.error("incorrect header check")
         return self.kept.get(name)
 
     async def newest(self) -> Sequence[StoredBacktest]:

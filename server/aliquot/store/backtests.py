@@ -1,7 +1,9 @@
 """Backtest table: the newest backtests and tunings of all servers, with their results."""
 
+import logging
 import zlib
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -48,6 +50,7 @@ BACKTESTS: Final[Table] = METADATA.tables["backtests"]
 _SUMMARY: Final = msgspec.json.Decoder(BacktestView)
 _RESULT: Final = decoder(BacktestResult)
 _ENCODER: Final = msgspec.json.Encoder()
+log: Final = logging.getLogger("aliquot.store")
 
 
 class DatabaseBacktests:
@@ -55,6 +58,8 @@ class DatabaseBacktests:
 
     def __init__(self, database: Runner) -> None:
         self._database: Final = database
+        self._unreadable: deque[str] = deque(maxlen=KEPT_MAX)
+        """Rows whose damage is logged, which happens once."""
 
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
         values = {**_columns(view, now_us), "result": _ordered(order)}
@@ -82,7 +87,15 @@ class DatabaseBacktests:
         return await self._database.read(partial(_find, name=name))
 
     async def newest(self) -> tuple[StoredBacktest, ...]:
-        return await self._database.read(_newest)
+        stored: list[StoredBacktest] = []
+        for row in await self._database.read(_newest):
+            try:
+                stored.append(_stored(row))
+            except msgspec.DecodeError as error:
+                if row.id not in self._unreadable:
+                    self._unreadable.append(row.id)
+                    log.warning("the backtest %s cannot be read and is not shown: %s", row.id, error)
+        return tuple(stored)
 
 
 def _save(connection: Connection, *, values: dict[str, Any], id: str) -> None:
@@ -118,10 +131,10 @@ def _find(connection: Connection, *, name: str) -> StoredBacktest | None:
     return replace(stored, view=view, order=result.order)
 
 
-def _newest(connection: Connection) -> tuple[StoredBacktest, ...]:
-    columns: list[Any] = [BACKTESTS.c.summary, BACKTESTS.c.saved_us]
+def _newest(connection: Connection) -> Sequence[Row[Any]]:
+    columns: list[Any] = [BACKTESTS.c.id, BACKTESTS.c.summary, BACKTESTS.c.saved_us]
     stmt = select(*columns).where(BACKTESTS.c.format == FORMAT).order_by(BACKTESTS.c.id.desc()).limit(KEPT_MAX)
-    return tuple(_stored(row) for row in connection.execute(stmt))
+    return connection.execute(stmt).all()
 
 
 def _stored(row: Row[Any]) -> StoredBacktest:

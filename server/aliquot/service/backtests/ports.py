@@ -134,7 +134,7 @@ class BacktestRecords(Protocol):
         """One with its result."""
 
     async def newest(self) -> Sequence[StoredBacktest]:
-        """All without their results, newest first."""
+        """All that can be read, without their results, newest first."""
 
 
 class BacktestSources(Struct, frozen=True, kw_only=True):

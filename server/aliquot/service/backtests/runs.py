@@ -51,6 +51,8 @@ class BacktestRuns:
         """When this server saved the row of a task last: several times, if the database could not confirm a write."""
         self._refused: deque[str] = deque(maxlen=KEPT_MAX)
         """Backtests whose caller got an error instead, and may have begun another one; the database may have them."""
+        self._unreadable: deque[str] = deque(maxlen=KEPT_MAX)
+        """Backtests that could not be taken over, which is logged once: their rows are damaged."""
         self._turn = asyncio.Lock()
         self._reached_s: float | None = None
         """Since when the database could be read whenever this server looked for unfinished backtests; monotonic."""
@@ -149,11 +151,21 @@ class BacktestRuns:
         if self._reached_s is None:
             self._reached_s = self._clock.monotonic()
         for one in reversed(stored):
-            if one.view.id in self._refused and one.view.state in OPEN:
-                canceled = replace(one.view, state=BacktestState.CANCELED)
-                await self._sources.records.update(canceled, now_us=self._clock.now_us())
-            elif one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
-                await self._take_over(one.view.id, at_us)
+            try:
+                await self._resume_one(one, at_us)
+            except StoreUnavailable:
+                raise
+            except Exception:
+                if one.view.id not in self._unreadable:
+                    self._unreadable.append(one.view.id)
+                    log.exception("%s was left unfinished, and cannot be taken over", one.view.id)
+
+    async def _resume_one(self, one: StoredBacktest, at_us: int) -> None:
+        if one.view.id in self._refused and one.view.state in OPEN:
+            canceled = replace(one.view, state=BacktestState.CANCELED)
+            await self._sources.records.update(canceled, now_us=self._clock.now_us())
+        elif one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
+            await self._take_over(one.view.id, at_us)
 
     async def _take_over(self, name: str, at_us: int) -> None:
         one, now_us = await self._sources.records.find(name), self._clock.now_us()
