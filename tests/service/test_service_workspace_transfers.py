@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
+from unittest import mock
 
 import msgspec
 import pytest
@@ -154,35 +155,33 @@ async def test_what_has_expired_or_is_damaged_on_the_server_is_told_with_the_ord
         await one.worker.close()
 
 
-async def test_a_transfer_that_brings_nothing_is_given_up_after_some_tries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("no route to the bucket")])
+async def test_a_store_that_fails_for_some_time_costs_no_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
         one = Agents(tmp_path / "agent")
-
-        def broken(owner: UserId, block: str) -> bytes:
-            if block == named(b"one"):
-                return b"one"
-            raise OSError(5, "Input/output error")
-
-        monkeypatch.setattr(uploads.transfers, "_block", broken)
-        for _ in range(TRIES_MAX):
-            with pytest.raises(Unavailable, match=r"did not reach agent a: .*Input/output error"):
-                await uploads.transfers.bring(one.executor, A, asked)
-            one.cache.keep(named(b"one"), b"one")  # the first try brings a block, unless it ends too early
-        said = on.state.transfers[asked.kernel_id].text
-        assert said == "receiving files failed, 4 of 5 tries: [Errno 5] Input/output error"
-        fault = await uploads.transfers.bring(one.executor, A, asked)
-        assert told(fault) == f"[Errno 5] Input/output error (tried {TRIES_MAX} times)"
+        for name in ("_read", "_block"):
+            with monkeypatch.context() as patch:
+                patch.setattr(uploads.transfers, name, mock.Mock(side_effect=error))
+                for _ in range(2 * TRIES_MAX):
+                    with pytest.raises(Unavailable, match="cannot be read"):
+                        await uploads.transfers.bring(one.executor, A, asked)
+            transfer = on.state.transfers[asked.kernel_id]
+            assert (transfer.text, transfer.tries) == (f"waiting for the server to read the files: {error}", 0)
+        assert await uploads.transfers.bring(one.executor, A, asked) is None
+        assert one.cache.has(tree(a="one", b="two").id)
         await one.worker.close()
 
 
 async def test_a_transfer_that_an_agent_does_not_take_may_succeed_on_another_one(tmp_path: Path) -> None:
-    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
         one, other = Agents(tmp_path / "agent"), AgentId("b")
         for _ in range(TRIES_MAX - 1):
             with pytest.raises(Unavailable, match="no such agent"):
                 await uploads.transfers.bring(one.executor, other, asked)
+        said = on.state.transfers[asked.kernel_id].text
+        assert said == "receiving files failed, 4 of 5 tries: no such agent"
         fault = await uploads.transfers.bring(one.executor, other, asked)
         assert fault == WorkspaceFault(message=f"no such agent (tried {TRIES_MAX} times)", is_everywhere=False)
         await one.worker.close()
@@ -308,3 +307,11 @@ async def test_a_kernel_whose_workspace_is_brought_is_no_finding_of_the_reaper(t
 def test_how_far_the_files_are_is_told_in_units_of_people() -> None:
     transfer = Transfer(bytes_total=300 << 20, bytes_done=120 << 20, lacking=75)
     assert transfer.text == "receiving files: 120 MiB of 300 MiB"
+
+
+def test_tries_count_from_the_last_block_that_arrived() -> None:
+    transfer = Transfer()
+    for lacking, tries in ((3, 1), (3, 2), (2, 1), (2, 2)):
+        transfer.begin(lacking=lacking, bytes_total=10)
+        transfer.fail("broken")
+        assert (transfer.tries, transfer.text) == (tries, f"receiving files failed, {tries} of 5 tries: broken")

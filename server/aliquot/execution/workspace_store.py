@@ -52,7 +52,11 @@ class StoredWorkspaces:
         self._storage.write(_listing(owner, workspace.id), io.BytesIO(workspace.encoded()))
 
     def read(self, owner: UserId, id: str) -> Workspace | None:
-        """A listing; None if there is none."""
+        """A listing; None if there is none.
+
+        Raises:
+            FileNotFoundError: it is damaged.
+        """
         return self._read(_listing(owner, id))
 
     def block(self, owner: UserId, block: str) -> bytes:
@@ -96,10 +100,10 @@ class StoredWorkspaces:
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            raise OSError(f"the listing {path} is not valid: {error}") from None
+            raise FileNotFoundError(f"the listing {path} is not valid: {error}") from None
         fault = workspace_fault(found)
         if fault is not None:
-            raise OSError(f"the listing {path} is not valid: {fault}")
+            raise FileNotFoundError(f"the listing {path} is not valid: {fault}")
         return found
 
 

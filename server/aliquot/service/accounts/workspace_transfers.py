@@ -6,7 +6,7 @@ Kernels of one agent with the same workspace wait for one transfer. A slow agent
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -34,7 +34,12 @@ AT_ONCE_MAX: Final = 16
 """Transfers at the same time: each holds a block in memory."""
 AT_ONCE_PER_AGENT_MAX: Final = 4
 REASON_CHARS_MAX: Final = 300
+T = TypeVar("T")
 log: Final = logging.getLogger("aliquot.workspaces")
+
+
+class _StoreFailed(Exception):
+    """The store of workspaces failed, which is no fault of an agent, and passes."""
 
 
 class WorkspaceTransfers:
@@ -88,7 +93,10 @@ class WorkspaceTransfers:
                 log.warning("workspace %s of %s is not complete: %s", use.id, use.owner, error)
                 text = "a part of it is missing or damaged on the server; submit it again with --sync"
                 fault = WorkspaceFault(message=text, is_everywhere=True)
-            except (AliquotError, OSError, TimeoutError) as error:
+            except _StoreFailed as error:
+                transfer.wait(str(error)[:REASON_CHARS_MAX])
+                raise Unavailable(f"the files of {order.kernel_id} cannot be read: {error}") from error
+            except (AliquotError, OSError) as error:
                 fault = self._given_up(agent_id, order, transfer, error)
             transfers.pop(order.kernel_id, None)
             return fault
@@ -107,12 +115,12 @@ class WorkspaceTransfers:
             raise Unavailable(text) from None
         log.warning("%s; given up after %d tries", text, transfer.tries)
         text = f"{cause} (tried {transfer.tries} times)"[:REASON_CHARS_MAX]
-        return WorkspaceFault(message=text, is_everywhere=isinstance(error, OSError) and str(error) != "")
+        return WorkspaceFault(message=text, is_everywhere=False)
 
     async def _bring(
         self, executor: Executor, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, transfer: Transfer
     ) -> None:
-        workspace = await asyncio.to_thread(self._read, use.owner, use.id)
+        workspace = await _from_store(self._read, use.owner, use.id)
         if workspace is None:
             raise NotFound(f"workspace {use.id} has expired", kind="workspace", id=use.id)
         stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
@@ -148,7 +156,7 @@ class WorkspaceTransfers:
             raise Unavailable("the agent asks for a block that is not of the workspace")
         transfer.begin(lacking=len(wanted.blocks), bytes_total=sum(known[block] for block in wanted.blocks))
         for block in wanted.blocks:
-            data = await asyncio.to_thread(self._block, use.owner, block)
+            data = await _from_store(self._block, use.owner, block)
             for first in range(0, len(data), PIECE_BYTES):
                 self._check_awaited(kernel_id)
                 if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
@@ -165,6 +173,21 @@ class WorkspaceTransfers:
     def _check_awaited(self, kernel_id: KernelId) -> None:
         if not self._is_awaited(kernel_id):
             raise Unavailable(f"{kernel_id} is not to start any more, and its workspace is not sent")
+
+
+async def _from_store(read: Callable[[UserId, str], T], owner: UserId, name: str) -> T:
+    """What the store has.
+
+    Raises:
+        FileNotFoundError: it is missing or damaged.
+        _StoreFailed: the store does not answer. The libraries for S3 raise errors of their own.
+    """
+    try:
+        return await asyncio.to_thread(read, owner, name)
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise _StoreFailed(str(error) or type(error).__name__) from error
 
 
 def _head(data: bytes) -> bytes:

@@ -20,7 +20,7 @@ class Transfer:
     tries: int = 0
     """Failed in a row since a block arrived."""
     fault: str | None = None
-    """Why the last try failed; None = it goes on, or waits for other transfers to its agent."""
+    """Why the last try failed, for people; None = it goes on, or waits for other transfers to its agent."""
 
     def begin(self, *, lacking: int, bytes_total: int) -> None:
         """The agent said what it lacks. Fewer blocks than before: the try before was not in vain."""
@@ -34,14 +34,18 @@ class Transfer:
 
     def fail(self, why: str | None) -> None:
         """A try has failed; None = the next one begins."""
-        self.fault = why
         self.tries += why is not None
+        self.fault = None if why is None else f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {why}"
+
+    def wait(self, why: str) -> None:
+        """The server cannot read the files for now, which counts as no try."""
+        self.fault = f"waiting for the server to read the files: {why}"
 
     @property
     def text(self) -> str:
         """For people: `receiving files: 120 MiB of 300 MiB`."""
         if self.fault is not None:
-            return f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {self.fault}"
+            return self.fault
         if self.lacking is None:
             return "waiting to receive files"
         return f"receiving files: {size_text(self.bytes_done)} of {size_text(self.bytes_total)}"
