@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from agent_harness import order, wait_until
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
+from aliquot.service.accounts import workspace_transfers
 from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.ports import Executor
 from aliquot.service.scheduling.dispatch import Dispatch
@@ -20,7 +21,7 @@ from aliquot.service.state.transfers import TRIES_MAX, Transfer
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
-from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse
+from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse, WorkspaceWanted
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.requests import Caller, Role
@@ -132,7 +133,7 @@ async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) ->
         quick_agent = AgentId("quick")
         open_stream = quick.open_stream
         quick.open_stream = lambda _, *rest: open_stream(A, *rest)  # type: ignore[method-assign]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await uploads.transfers.bring(quick.executor, quick_agent, asked) is None
         assert not any(task.done() for task in waiting)
         slow.may_go_on.set()
@@ -187,6 +188,34 @@ async def test_a_transfer_that_an_agent_does_not_take_may_succeed_on_another_one
         await one.worker.close()
 
 
+@pytest.mark.parametrize("method", ["write", "close"])
+async def test_an_agent_that_hangs_holds_up_no_later_transfer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    limits = {"write": [0.01, 60, 60], "close": [60, 60, 0.01]}[method]  # at first, and from each answer on
+    monkeypatch.setattr(workspace_transfers, "AGENT_S_MAX", limits[0])
+
+    async def answer() -> bytes:
+        monkeypatch.setattr(workspace_transfers, "AGENT_S_MAX", limits[stream.read.await_count])
+        return msgspec.json.encode(WorkspaceWanted()) + b"\n"
+
+    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+        stream = mock.Mock(read=mock.AsyncMock(side_effect=answer), write=mock.AsyncMock(), close=mock.AsyncMock())
+        setattr(stream, method, lambda *_: asyncio.Event().wait())
+        executor = cast(Executor, mock.Mock(open_stream=mock.AsyncMock(return_value=stream)))
+        async with asyncio.timeout(60):
+            if method == "close":
+                assert await uploads.transfers.bring(executor, A, asked) is None
+            else:
+                with pytest.raises(Unavailable, match="took no data"):
+                    await uploads.transfers.bring(executor, A, asked)
+        one = Agents(tmp_path / "agent")
+        monkeypatch.setattr(workspace_transfers, "AGENT_S_MAX", 60)
+        async with asyncio.timeout(60):
+            assert await uploads.transfers.bring(one.executor, A, asked) is None
+        await one.worker.close()
+
+
 async def test_the_workspace_of_a_kernel_that_is_stopped_is_not_sent_further(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
         one = Agents(tmp_path / "agent")
@@ -237,7 +266,7 @@ async def test_an_agent_notes_contents_that_do_not_match_their_hash(tmp_path: Pa
         await stream.close()
         assert not cache.has(files.id)
         assert ("its hash" if then else "workspace: ") in cache.failures[files.id]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await worker.close()
 
 
@@ -278,7 +307,7 @@ async def test_the_end_of_a_term_waits_for_no_transfer(tmp_path: Path) -> None:
         dispatch = Dispatch(one.executor, epoch=1, grace_ms=100, bring=uploads.transfers.bring)
         dispatch.launch({A: [asked]})
         await wait_until(lambda: len(one.streams) == 1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await dispatch.close()
         await one.worker.close()
 

@@ -6,6 +6,7 @@ Kernels of one agent with the same workspace wait for one transfer. A slow agent
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -126,7 +127,10 @@ class WorkspaceTransfers:
         stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
         try:
             listing = workspace.encoded()
-            await stream.write(_head(listing) + listing)
+            listing = _head(listing) + listing
+            for first in range(0, len(listing), PIECE_BYTES):
+                self._check_awaited(kernel_id)
+                await _write(stream, listing[first : first + PIECE_BYTES])
             async with asyncio.timeout(AGENT_S_MAX):
                 wanted = await _answer(stream)
             stored = asyncio.create_task(_answer(stream))
@@ -138,7 +142,9 @@ class WorkspaceTransfers:
                 stored.cancel()
                 await asyncio.gather(stored, return_exceptions=True)
         finally:
-            await stream.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGENT_S_MAX):
+                    await stream.close()
 
     async def _send(
         self,
@@ -162,8 +168,7 @@ class WorkspaceTransfers:
                 if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
                     return
                 piece = data[first : first + PIECE_BYTES]
-                async with asyncio.timeout(AGENT_S_MAX):
-                    await stream.write(piece if first else _head(data) + piece)
+                await _write(stream, piece if first else _head(data) + piece)
                 transfer.took(len(piece))
 
     def _is_awaited(self, kernel_id: KernelId) -> bool:
@@ -188,6 +193,11 @@ async def _from_store(read: Callable[[UserId, str], T], owner: UserId, name: str
         raise
     except Exception as error:
         raise _StoreFailed(str(error) or type(error).__name__) from error
+
+
+async def _write(stream: ByteStream, data: bytes) -> None:
+    async with asyncio.timeout(AGENT_S_MAX):
+        await stream.write(data)
 
 
 def _head(data: bytes) -> bytes:
