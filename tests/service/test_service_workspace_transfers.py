@@ -333,6 +333,29 @@ async def test_a_kernel_whose_workspace_is_brought_is_no_finding_of_the_reaper(t
         await one.worker.close()
 
 
+async def test_a_session_canceled_while_its_workspace_is_brought_is_stopped_again_if_its_stop_is_lost(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
+        one = Agents(tmp_path / "agent")
+        one.may_go_on.clear()
+        on.dispatch._bring = lambda _, *rest: uploads.transfers.bring(one.executor, *rest)
+        assert asked.workspace is not None
+        session_id = await on.submit(workspace=asked.workspace.id)
+        await on.allocator.run_once()
+        await wait_until(lambda: len(one.streams) == 1)
+        on.executor.silent.add(A)
+        await on.cancel(session_id)
+        await wait_until(lambda: "did not receive the stop" in caplog.text)
+        on.executor.silent.remove(A)
+        reaper, kernel_id = reaper_of(on), KernelId(f"{session_id}.1.0")
+        for _ in range(2):
+            await reaper.run_once()
+        assert on.dispatch.is_bringing(kernel_id)
+        await wait_until(lambda: on.executor.agents[A].stopped == [kernel_id])
+        await one.worker.close()
+
+
 def test_how_far_the_files_are_is_told_in_units_of_people() -> None:
     transfer = Transfer(bytes_total=300 << 20, bytes_done=120 << 20, lacking=75)
     assert transfer.text == "receiving files: 120 MiB of 300 MiB"

@@ -28,6 +28,7 @@ from aliquot_schema.cluster.findings import Discrepancy, Finding
 from aliquot_schema.cluster.launching import Inventory
 from aliquot_schema.errors import AliquotError
 from aliquot_schema.ids import AgentId, KernelId
+from aliquot_schema.states import KernelState
 
 log: Final = logging.getLogger("aliquot.reaper")
 
@@ -197,8 +198,14 @@ class Reaper:
             log.info("agent %s cannot be inspected: %s", agent_id, error)
             return None
         now_us, grace_ms = self._clock.now_us(), self._grace_ms
-        before = {id: version for id, version in before.items() if not self._dispatch.is_bringing(id)}
+        before = {id: version for id, version in before.items() if not self._awaits_order(id)}
         return inventory, list(differences(self._state, inventory, before=before, now_us=now_us, grace_ms=grace_ms))
+
+    def _awaits_order(self, kernel_id: KernelId) -> bool:
+        """Whether an agent does not know a kernel yet because its workspace is still brought."""
+        kernel = self._state.kernels.get(kernel_id)
+        is_starting = kernel is not None and kernel.state is KernelState.STARTING
+        return is_starting and self._dispatch.is_bringing(kernel_id)
 
     async def _act(self, inventory: Inventory, confirmed: Iterable[Difference]) -> None:
         confirmed = list(confirmed)
