@@ -23,6 +23,7 @@ from aliquot_schema.cluster.launching import LaunchOrder
 from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse, WorkspaceWanted
 from aliquot_schema.errors import Unavailable
+from aliquot_schema.identity.secrets import SecretGrant, SecretUse
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.states import KernelState, SessionState
@@ -46,7 +47,14 @@ async def uploaded(folder: Path, **files: str) -> AsyncIterator[tuple[Stage, Wor
         for data in files.values():
             await uploads.keep(ANN, data.encode())
         await uploads.upload(ANN, listing)
-        yield on, uploads, order("true", workspace=WorkspaceUse(owner=ANN.user, id=listing.id))
+        yield on, uploads, await starting(on, WorkspaceUse(owner=ANN.user, id=listing.id))
+
+
+async def starting(on: Stage, use: WorkspaceUse | None, *, rank: int = 0) -> LaunchOrder:
+    """The order of a kernel that starts, on an agent that the reaper does not reach."""
+    begun = kernel(KernelState.STARTING, rank=rank, agent_id=AgentId("elsewhere"))
+    await on.journal.transact(lambda draft: draft.put(begun, "starting"), actor="test")
+    return order("true", kernel=begun.id, workspace=use)
 
 
 class Agents:
@@ -106,28 +114,27 @@ async def test_an_agent_gets_only_the_blocks_it_lacks(tmp_path: Path) -> None:
 
 
 async def test_kernels_of_an_agent_with_the_same_workspace_share_one_transfer(tmp_path: Path) -> None:
-    async with uploaded(tmp_path / "server", a="x" * 900) as (_, uploads, asked):
+    async with uploaded(tmp_path / "server", a="x" * 900) as (on, uploads, asked):
         one, size = Agents(tmp_path / "agent"), len(tree(a="x" * 900).encoded())
-        bring = [
-            uploads.transfers.bring(one.executor, A, replace(asked, kernel_id=KernelId(f"ses_{number}.1.0")))
-            for number in range(6)
-        ]
+        orders = [asked, *[await starting(on, asked.workspace, rank=rank) for rank in range(1, 6)]]
+        bring = [uploads.transfers.bring(one.executor, A, each) for each in orders]
         assert await asyncio.gather(*bring) == [None] * 6
         assert one.sent == 6 * (8 + size) + 8 + 900
         await one.worker.close()
 
 
 async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) -> None:
-    async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
         slow, quick = Agents(tmp_path / "slow"), Agents(tmp_path / "quick")
         slow.may_go_on.clear()
-        assert asked.workspace is not None
-        waiting = [
-            asyncio.create_task(
-                uploads.transfers.bring(slow.executor, A, replace(asked, kernel_id=KernelId(f"s.1.{n}")))
-            )
-            for n in range(20)
-        ]
+        waiting = []
+        for rank in range(1, 21):
+            other = tree(a="one", b=str(rank))
+            for data in (b"one", str(rank).encode()):
+                await uploads.keep(ANN, data)
+            await uploads.upload(ANN, other)
+            each = await starting(on, WorkspaceUse(owner=ANN.user, id=other.id), rank=rank)
+            waiting.append(asyncio.create_task(uploads.transfers.bring(slow.executor, A, each)))
         await wait_until(lambda: len(slow.streams) > 0)
         # The agent that is quick has another id: transfers are limited by agent.
         quick_agent = AgentId("quick")
@@ -219,13 +226,12 @@ async def test_an_agent_that_hangs_holds_up_no_later_transfer(
 async def test_the_workspace_of_a_kernel_that_is_stopped_is_not_sent_further(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
         one = Agents(tmp_path / "agent")
-        stopped = kernel(KernelState.STARTING)
-        asked = replace(asked, kernel_id=stopped.id)
         one.may_go_on.clear()
         bringing = asyncio.create_task(uploads.transfers.bring(one.executor, A, asked))
         await wait_until(lambda: len(one.streams) == 1)
         await on.journal.transact(
-            lambda draft: draft.put(replace(stopped, state=KernelState.STOPPING), "stopping"), actor="test"
+            lambda draft: draft.put(replace(on.state.kernels[asked.kernel_id], state=KernelState.STOPPING), "stopping"),
+            actor="test",
         )
         one.may_go_on.set()
         with pytest.raises(Unavailable, match="not to start any more"):
@@ -234,6 +240,35 @@ async def test_the_workspace_of_a_kernel_that_is_stopped_is_not_sent_further(tmp
         with pytest.raises(Unavailable, match="not to start any more"):
             await uploads.transfers.bring(one.executor, A, asked)
         assert len(one.streams) == 1
+        assert on.state.transfers == {}
+        await one.worker.close()
+
+
+async def test_a_kernel_that_is_stopped_once_its_workspace_is_there_is_not_launched(tmp_path: Path) -> None:
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
+        one, launched, brought = Agents(tmp_path / "agent"), list[LaunchOrder](), asyncio.Event()
+        one.launch = lambda _, orders: _noted(launched, orders)  # type: ignore[attr-defined]
+
+        async def slowly(orders: Sequence[LaunchOrder]) -> Sequence[LaunchOrder]:
+            brought.set()
+            await on.journal.transact(
+                lambda draft: draft.put(replace(on.state.kernels[asked.kernel_id], state=KernelState.EXITED), "exited"),
+                actor="test",
+            )
+            return orders
+
+        transfers = uploads.transfers
+        dispatch = Dispatch(
+            one.executor, epoch=1, grace_ms=100, filled=slowly, bring=transfers.bring, is_awaited=transfers.is_awaited
+        )
+        secret = SecretGrant(owner=ANN.user, use=SecretUse(name="token"))
+        dispatch.launch({A: [replace(asked, secrets=(secret,))]})
+        await wait_until(lambda: not dispatch.is_bringing(asked.kernel_id))
+        assert (brought.is_set(), launched) == (True, [])
+        unknown = replace(asked, kernel_id=KernelId("ses_x.1.0"))
+        with pytest.raises(Unavailable, match="not to start any more"):
+            await uploads.transfers.bring(one.executor, A, unknown)
+        assert on.state.transfers == {}
         await one.worker.close()
 
 

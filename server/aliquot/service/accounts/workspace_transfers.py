@@ -65,6 +65,11 @@ class WorkspaceTransfers:
         self._of_agent: WeakValueDictionary[AgentId, asyncio.Semaphore] = WeakValueDictionary()
         self._of_workspace: WeakValueDictionary[tuple[AgentId, str], asyncio.Lock] = WeakValueDictionary()
 
+    def is_awaited(self, kernel_id: KernelId) -> bool:
+        """Whether a kernel is still to start."""
+        kernel = self._state.kernels.get(kernel_id)
+        return kernel is not None and kernel.state not in (KernelState.STOPPING, KernelState.EXITED)
+
     async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> WorkspaceFault | None:
         """Bring the workspace of an order to its agent. Returns why it will not come; the agent refuses the order then,
         as it does if it could not store the workspace itself.
@@ -76,7 +81,7 @@ class WorkspaceTransfers:
         use = order.workspace
         assert use is not None
         transfers = self._state.transfers
-        for ended in [kernel_id for kernel_id in transfers if not self._is_awaited(kernel_id)]:
+        for ended in [kernel_id for kernel_id in transfers if not self.is_awaited(kernel_id)]:
             del transfers[ended]
         transfer = transfers.setdefault(order.kernel_id, Transfer())
         workspace = self._of_workspace.setdefault((agent_id, use.id), asyncio.Lock())
@@ -95,6 +100,7 @@ class WorkspaceTransfers:
                 text = "a part of it is missing or damaged on the server; submit it again with --sync"
                 fault = WorkspaceFault(message=text, is_everywhere=True)
             except _StoreFailed as error:
+                self._check_awaited(order.kernel_id)
                 transfer.wait(str(error)[:REASON_CHARS_MAX])
                 raise Unavailable(f"the files of {order.kernel_id} cannot be read: {error}") from error
             except (AliquotError, OSError) as error:
@@ -171,12 +177,9 @@ class WorkspaceTransfers:
                 await _write(stream, piece if first else _head(data) + piece)
                 transfer.took(len(piece))
 
-    def _is_awaited(self, kernel_id: KernelId) -> bool:
-        kernel = self._state.kernels.get(kernel_id)
-        return kernel is None or kernel.state not in (KernelState.STOPPING, KernelState.EXITED)
-
     def _check_awaited(self, kernel_id: KernelId) -> None:
-        if not self._is_awaited(kernel_id):
+        if not self.is_awaited(kernel_id):
+            self._state.transfers.pop(kernel_id, None)
             raise Unavailable(f"{kernel_id} is not to start any more, and its workspace is not sent")
 
 

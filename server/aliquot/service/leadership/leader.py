@@ -185,13 +185,15 @@ def _clear_readings(state: State) -> None:
 
 
 def _dispatch(cases: UseCases, executor: Executor, *, epoch: int, grace_ms: int) -> Dispatch:
+    transfers = None if cases.workspaces is None else cases.workspaces.transfers
     return Dispatch(
         executor,
         epoch=epoch,
         grace_ms=grace_ms,
         app_tokens=cases.app_tokens,
         filled=cases.secrets.filled,
-        bring=None if cases.workspaces is None else cases.workspaces.transfers.bring,
+        bring=None if transfers is None else transfers.bring,
+        is_awaited=None if transfers is None else transfers.is_awaited,
     )
 
 

@@ -32,6 +32,7 @@ class Dispatch:
         app_tokens: AppTokens | None = None,
         filled: Callable[[Sequence[LaunchOrder]], Awaitable[Sequence[LaunchOrder]]] | None = None,
         bring: Callable[[Executor, AgentId, LaunchOrder], Awaitable[WorkspaceFault | None]] | None = None,
+        is_awaited: Callable[[KernelId], bool] | None = None,
     ) -> None:
         """
         Args:
@@ -40,12 +41,14 @@ class Dispatch:
             filled: adds the values of secrets to orders just before sending, so that they do not stay in memory.
             bring: brings an order's workspace to its agent before the order is sent, or returns why it will not come;
                 None = there are no workspaces.
+            is_awaited: whether a kernel is still to start once its workspace is there; None = it is.
         """
         self._executor = executor
         self._epoch = epoch
         self._grace_ms = grace_ms
         self._filled = filled
         self._bring = bring
+        self._is_awaited = is_awaited
         self._app_tokens = app_tokens
         self._tasks: set[asyncio.Task[None]] = set()
         self._bringing: dict[KernelId, asyncio.Task[None]] = {}
@@ -134,9 +137,15 @@ class Dispatch:
                 orders = await self._filled(orders)
             if self._app_tokens is not None:
                 orders = self._app_tokens.with_tokens(orders)
-            await self._executor.launch(agent_id, orders)
+            # Bringing a workspace takes long, and so a kernel may have been stopped, and even forgotten, meanwhile.
+            orders = [order for order in orders if order.workspace is None or self._may_start(order.kernel_id)]
+            if orders:
+                await self._executor.launch(agent_id, orders)
         except Unavailable as error:
             log.warning("agent %s did not receive %d orders: %s", agent_id, len(orders), error.message)
+
+    def _may_start(self, kernel_id: KernelId) -> bool:
+        return self._is_awaited is None or self._is_awaited(kernel_id)
 
     async def _stop(self, agent_id: AgentId, kernel_id: KernelId, *, grace_ms: int) -> None:
         try:
