@@ -6,6 +6,7 @@ import logging
 import httpx
 import pytest
 
+from aliquot_schema.errors import Unavailable
 from api_server import api_server
 from session_sockets import running_session
 
@@ -23,3 +24,13 @@ async def test_a_download_whose_agent_is_lost_is_one_line_of_the_log(caplog: pyt
     assert (said.levelno, said.exc_info) == (logging.WARNING, None)
     why = "the file became shorter, or its agent was lost; try again"
     assert said.getMessage() == f"an answer was broken off: {why}"
+
+
+async def test_an_expected_error_that_another_endpoint_lets_escape_keeps_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with api_server():
+        logging.getLogger("uvicorn.error").error("Exception in ASGI application", exc_info=Unavailable("it is away"))
+    (said,) = [record for record in caplog.records if record.name == "uvicorn.error"]
+    assert (said.levelno, said.exc_info is None) == (logging.ERROR, False)
+    assert said.getMessage() == "Exception in ASGI application"

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
+from contextvars import ContextVar
 from typing import Final
 from urllib.parse import quote
 
@@ -31,13 +32,15 @@ from aliquot_schema.requests import Caller
 PATH: Final = "/sessions/{session_id}/files/{path:path}"
 MEDIA_TYPE: Final = "application/octet-stream"
 POLICY: Final = "default-src 'none'; sandbox; frame-ancestors 'none'"
+_is_broken_off: Final = ContextVar("_is_broken_off", default=False)
+"""Whether the download of this request has ended early."""
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))", re.ASCII)
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
-    """Make one line of uvicorn's error about an answer that an expected failure broke off, like a lost agent."""
+    """Make one line of uvicorn's error about a download that an expected failure broke off, like a lost agent."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, AliquotError):
+    if _is_broken_off.get() and isinstance(error, AliquotError):
         record.levelno, record.levelname = logging.WARNING, "WARNING"
         record.msg, record.args = "an answer was broken off: %s", (error.message,)
         record.exc_info = record.exc_text = None
@@ -82,7 +85,11 @@ class Download(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         async with self._rest, aclosing(self._content):
-            await super().__call__(scope, receive, send)
+            try:
+                await super().__call__(scope, receive, send)
+            except AliquotError:
+                _is_broken_off.set(True)
+                raise
 
 
 class ResultDownload:
