@@ -130,8 +130,7 @@ async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) ->
         waiting = []
         for rank in range(1, 21):
             other = tree(a="one", b=str(rank))
-            for data in (b"one", str(rank).encode()):
-                await uploads.keep(ANN, data)
+            await uploads.keep(ANN, str(rank).encode())
             await uploads.upload(ANN, other)
             each = await starting(on, WorkspaceUse(owner=ANN.user, id=other.id), rank=rank)
             waiting.append(asyncio.create_task(uploads.transfers.bring(slow.executor, A, each)))
@@ -246,15 +245,12 @@ async def test_the_workspace_of_a_kernel_that_is_stopped_is_not_sent_further(tmp
 
 async def test_a_kernel_that_is_stopped_once_its_workspace_is_there_is_not_launched(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
-        one, launched, brought = Agents(tmp_path / "agent"), list[LaunchOrder](), asyncio.Event()
+        one, launched = Agents(tmp_path / "agent"), list[LaunchOrder]()
         one.launch = lambda _, orders: _noted(launched, orders)  # type: ignore[attr-defined]
 
         async def slowly(orders: Sequence[LaunchOrder]) -> Sequence[LaunchOrder]:
-            brought.set()
-            await on.journal.transact(
-                lambda draft: draft.put(replace(on.state.kernels[asked.kernel_id], state=KernelState.EXITED), "exited"),
-                actor="test",
-            )
+            stopped = replace(on.state.kernels[asked.kernel_id], state=KernelState.STOPPING)
+            await on.journal.transact(lambda draft: draft.put(stopped, "stopping"), actor="test")
             return orders
 
         transfers = uploads.transfers
@@ -264,7 +260,7 @@ async def test_a_kernel_that_is_stopped_once_its_workspace_is_there_is_not_launc
         secret = SecretGrant(owner=ANN.user, use=SecretUse(name="token"))
         dispatch.launch({A: [replace(asked, secrets=(secret,))]})
         await wait_until(lambda: not dispatch.is_bringing(asked.kernel_id))
-        assert (brought.is_set(), launched) == (True, [])
+        assert (on.state.kernels[asked.kernel_id].state, launched) == (KernelState.STOPPING, [])
         unknown = replace(asked, kernel_id=KernelId("ses_x.1.0"))
         with pytest.raises(Unavailable, match="not to start any more"):
             await uploads.transfers.bring(one.executor, A, unknown)
