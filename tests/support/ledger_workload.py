@@ -188,14 +188,17 @@ async def workload_on(
     """The service over a database, with three agents of 4 GPUs; everything is saved when it ends.
 
     Args:
-        keeps_time: its clock goes on from the newest event; otherwise from now, which is a correction of the clock if
-            an earlier course let time pass.
+        keeps_time: its clock goes on from the newest event or pass; otherwise from now, which is a correction of the
+            clock if an earlier course let time pass.
     """
     clock = LeapingClock()
     store = open_store(place.url, data_folder=place.folder, now_us=clock.now_us)
     state, loaded = await load_state(store)
     if keeps_time:
-        clock.advance(max(0, loaded.last_at_us - clock.now_us()) / 1e6)
+        newest = [key.number for key in await store.ledger.last(1)]
+        passes = [one for number in newest for one in await store.ledger.entries(first=number, last=number, limit=1)]
+        last_us = max(loaded.last_at_us, *(one.now_us for one in passes), 0)
+        clock.advance(max(0, last_us + 1 - clock.now_us()) / 1e6)
     clock.not_before(loaded.last_at_us)
     executor = FakeExecutor([agent(name, devices=4) for name in ("a", "b", "c")])
     plan = None if retention is None else retention(store)
