@@ -34,10 +34,19 @@ class OneKey:
         return frozenset({AGENT})
 
 
-class MemoryWire:
-    """One end; buffers few frames, as a socket would."""
+class Frames(asyncio.Queue[bytes | None]):
+    """Few frames, as a socket would buffer, until the reader is gone: then none blocks its sender."""
 
-    def __init__(self, *, out: "asyncio.Queue[bytes | None]", into: "asyncio.Queue[bytes | None]") -> None:
+    def release(self) -> None:
+        self._maxsize = 0
+        while not self.empty():
+            self.get_nowait()
+
+
+class MemoryWire:
+    """One end."""
+
+    def __init__(self, *, out: Frames, into: Frames) -> None:
         self._out = out
         self._into = into
         self.code: int | None = None
@@ -61,13 +70,13 @@ class MemoryWire:
     async def close(self, *, code: int, reason: str) -> None:
         self.code = code
         self._is_over = True
+        self._into.release()
         await self._out.put(None)
 
 
 def wire_pair() -> tuple[MemoryWire, MemoryWire]:
     """The server's end and the agent's."""
-    down: asyncio.Queue[bytes | None] = asyncio.Queue(64)
-    up: asyncio.Queue[bytes | None] = asyncio.Queue(64)
+    down, up = Frames(64), Frames(64)
     return MemoryWire(out=down, into=up), MemoryWire(out=up, into=down)
 
 
