@@ -61,10 +61,12 @@ FIRST: Final = (
     "browser",
     "attacks",
     "docs",
+    "docker",
+    "release",
 )
 """The longest suite, and beside it those with few processes; the browser's when the longest has ended, so that no
 process is left with it at the end. The others follow in the order in which they were collected."""
-LAST: Final = ("load", "docker", "release")
+LAST: Final = ("load",)
 """Suites that start many processes, which would slow down the first one if they ran beside it."""
 
 PATIENT: Final = ("ledger", "simulation", "service", "core", "schema", "authorisation", "architecture")
