@@ -182,7 +182,7 @@ async def test_a_subscriber_gets_only_its_events_and_one_call_after_their_commit
         assert (sorted(heard[:3]), heard[3:]) == (sorted(granted), ["settled with 2 leases"])
 
 
-async def test_a_follower_of_the_log_is_told_of_events_that_were_archived_while_it_read_them(written: Written) -> None:
+async def test_a_subscription_says_which_events_were_archived_while_it_read_them(written: Written) -> None:
     class Shrinking:
         """An audit store of which the oldest events are archived before it is read."""
 

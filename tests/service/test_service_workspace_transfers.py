@@ -1,4 +1,4 @@
-"""Transfers of uploaded working directories to agents: what is sent, and what is told when it cannot be."""
+"""Transfers of uploaded working directories to agents, and the reasons that are shown when they fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -148,7 +148,7 @@ async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) ->
         await quick.worker.close()
 
 
-async def test_what_has_expired_or_is_damaged_on_the_server_is_told_with_the_order(tmp_path: Path) -> None:
+async def test_the_order_says_what_has_expired_or_is_damaged_on_the_server(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one") as (_, uploads, asked):
         one = Agents(tmp_path / "agent")
         assert asked.workspace is not None
@@ -387,7 +387,7 @@ async def test_a_session_canceled_while_its_workspace_is_brought_is_stopped_agai
         await one.worker.close()
 
 
-def test_how_far_the_files_are_is_told_in_units_of_people() -> None:
+def test_progress_is_shown_in_readable_units() -> None:
     transfer = Transfer(bytes_total=300 << 20, bytes_done=120 << 20, lacking=75)
     assert transfer.text == "receiving files: 120 MiB of 300 MiB"
 

@@ -22,7 +22,7 @@ test("answers are passed on as they are", async () => {
   expect(await shown(answering([], refused), signedIn)).toBe(JSON.stringify([{ errors: refused }]));
 });
 
-test("the end of the sign-in is told with what to do, without a stack trace", async () => {
+test("after the sign-in has ended, the answer says what to do, without a stack trace", async () => {
   const unauthenticated = { errors: [{ message: "Send a token", extensions: { code: "unauthenticated" } }] };
   for (const answers of [answering([{ data: 1 }], closed), answering([unauthenticated])]) {
     const text = await shown(answers, signedOut);
@@ -31,7 +31,7 @@ test("the end of the sign-in is told with what to do, without a stack trace", as
   }
 });
 
-test("a lost connection is told as one", async () => {
+test("after a lost connection, the answer says so", async () => {
   const away = () => Promise.reject(new TypeError("Failed to fetch"));
   for (const isSignedIn of [signedIn, away])
     expect(await shown(answering([], closed), isSignedIn)).toContain("The connection to the server was lost.");

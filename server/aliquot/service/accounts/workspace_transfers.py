@@ -89,7 +89,7 @@ class WorkspaceTransfers:
         async with workspace, agent, self._at_once:
             self._check_awaited(order.kernel_id)
             fault = None
-            transfer.fail(None)
+            transfer.retry()
             try:
                 await self._bring(executor, agent_id, order.kernel_id, use, transfer)
             except NotFound as error:

@@ -145,7 +145,8 @@ class BacktestRuns:
     async def _resume_left(self, at_us: int) -> None:
         """
         Args:
-            at_us: the time that tells which ones their servers left; 0 = only those of servers that stopped in order.
+            at_us: one that was not saved for `LOST_US` before this time was left; 0 = only those of servers that
+                stopped in order.
         """
         stored = await self._sources.records.newest()
         if self._reached_s is None:

@@ -23,7 +23,7 @@ class Transfer:
     """Why the last try failed, for people; None = it goes on, or waits for other transfers to its agent."""
 
     def begin(self, *, lacking: int, bytes_total: int) -> None:
-        """The agent said what it lacks. Fewer blocks than before: the try before was not in vain."""
+        """The agent said what it lacks. If that is less than before, the last try made progress."""
         if self.lacking is None or lacking < self.lacking:
             self.tries = 0
         self.lacking, self.bytes_total, self.bytes_done = lacking, bytes_total, 0
@@ -32,10 +32,14 @@ class Transfer:
         """The agent took a piece."""
         self.bytes_done += size
 
-    def fail(self, why: str | None) -> None:
-        """A try has failed; None = the next one begins."""
-        self.tries += why is not None
-        self.fault = None if why is None else f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {why}"
+    def retry(self) -> None:
+        """The next try begins."""
+        self.fault = None
+
+    def fail(self, why: str) -> None:
+        """A try has failed."""
+        self.tries += 1
+        self.fault = f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {why}"
 
     def wait(self, why: str) -> None:
         """The server cannot read the files for now, which counts as no try."""
