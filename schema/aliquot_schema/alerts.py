@@ -1,10 +1,10 @@
 """Alerts and notices: rules, alerts, deliveries to receivers, users' preferences. Times are microseconds UTC."""
 
-from enum import IntEnum, StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedInt, DescribedStr
 from aliquot_schema.ids import UserId
 
 ALERT_PREFIX: Final = "alr_"
@@ -13,89 +13,95 @@ MARK_ID: Final = "notices"
 """Id of the single record."""
 
 
-class Severity(IntEnum):
+class Severity(DescribedInt):
     """Severity. Critical notices are sent during quiet hours too."""
 
-    INFO = 1
-    WARNING = 2
-    CRITICAL = 3
+    INFO = 1, "For information."
+    WARNING = 2, "To be looked into during the day."
+    CRITICAL = 3, "To be looked into immediately."
 
 
-class AlertRule(StrEnum):
-    """Condition that opens an alert."""
+class AlertRule(DescribedStr):
+    """Condition that opens an alert. The threshold is that of its `NoticeRule`."""
 
-    QUEUE_BACKLOG = "queue_backlog"
-    """More tasks wait than the threshold."""
-    LONG_WAIT = "long_wait"
-    """A session waits longer than the threshold, in seconds."""
-    AGENT_LOST = "agent_lost"
-    """An agent is lost; its jobs may still be running."""
-    DEVICE_UNHEALTHY = "device_unhealthy"
-    """A device is unhealthy, or disappeared while it was held."""
-    EXTERNAL_PROCESS = "external_process"
-    """A process that Aliquot did not start uses a device. The owner of the process gets one notice, if known."""
-    FAILURE_RATE = "failure_rate"
-    """More of the sessions that ended in the last hour failed than the threshold, in percent."""
-    DISK_LOW = "disk_low"
-    """A disk is nearly full; nothing new is launched there."""
-    RESULTS_NOT_COPIED = "results_not_copied"
-    """An agent cannot copy results of ended sessions to `results-folder`; it tries every minute."""
-    IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
-    """More GPUs are free than the threshold, and sessions that would fit are held back by quotas."""
-    GPU_IDLE = "gpu_idle"
-    """A session holds GPUs and has not used them for the threshold, in seconds."""
-    BUDGET_SPENT = "budget_spent"
-    """An account has spent more of its budget of the month than the threshold, in percent."""
-    SESSION_OVERLONG = "session_overlong"
-    """A session has run for more than the threshold, in percent of the mean of similar runs, and for an hour beyond."""
-    USE_DROPPED = "use_dropped"
-    """A session used its GPU steadily and has used it almost not at all for the threshold, in seconds."""
-    SLOW_TWIN = "slow_twin"
-    """A task of an array, or a GPU of a session, is used less than the threshold, in percent of the median of the
-    others."""
-    LEADER_CHANGED = "leader_changed"
-    """Leadership moved to another server; the alert stays open for the threshold, in seconds."""
-    NO_LEADER = "no_leader"
-    """No server leads: nothing is placed and reports of agents are not processed."""
-    CLOCK_CORRECTED = "clock_corrected"
-    """The clock of the server's machine was set by more than a minute, or the newest event was ahead of it by as much;
-    the alert stays open for the threshold, in seconds."""
-    RAY_DISCONNECTED = "ray_disconnected"
-    """The leader is not connected to Ray: nothing starts on Ray's nodes."""
+    QUEUE_BACKLOG = "queue_backlog", "More tasks wait than the threshold."
+    LONG_WAIT = "long_wait", "A session waits longer than the threshold."
+    AGENT_LOST = "agent_lost", "An agent is lost; its jobs may still be running."
+    DEVICE_UNHEALTHY = "device_unhealthy", "A device is unhealthy, or disappeared while it was held."
+    EXTERNAL_PROCESS = (
+        "external_process",
+        "A process that Aliquot did not start uses a device. Its owner gets one notice, if known.",
+    )
+    FAILURE_RATE = (
+        "failure_rate",
+        "Of the sessions that ended in the last hour, a larger part failed than the threshold.",
+    )
+    DISK_LOW = "disk_low", "A disk is nearly full; nothing new is launched there."
+    RESULTS_NOT_COPIED = (
+        "results_not_copied",
+        "An agent cannot copy results of ended sessions to `results-folder`; it tries every minute.",
+    )
+    IDLE_BEHIND_QUOTAS = (
+        "idle_behind_quotas",
+        "More GPUs are free than the threshold, and sessions that would fit are held back by quotas.",
+    )
+    GPU_IDLE = "gpu_idle", "A session holds GPUs and has not used them for the threshold."
+    BUDGET_SPENT = "budget_spent", "An account has spent a larger part of its budget of the month than the threshold."
+    SESSION_OVERLONG = (
+        "session_overlong",
+        "A session has run longer than the threshold, in percent of the mean of similar runs, and an hour "
+        "longer than that mean.",
+    )
+    USE_DROPPED = "use_dropped", "A session used its GPU steadily, and has used it almost not at all for the threshold."
+    SLOW_TWIN = (
+        "slow_twin",
+        "A task of an array, or a GPU of a session, is used less than the threshold, in percent of the median "
+        "of the others.",
+    )
+    LEADER_CHANGED = "leader_changed", "Another server has become the leader; the alert stays open for the threshold."
+    NO_LEADER = "no_leader", "No server leads: nothing is placed, and reports of agents are not processed."
+    CLOCK_CORRECTED = (
+        "clock_corrected",
+        "The clock of the server's machine was set by more than a minute, or the newest event was ahead of it "
+        "by as much; the alert stays open for the threshold.",
+    )
+    RAY_DISCONNECTED = "ray_disconnected", "The leader is not connected to Ray: nothing starts on Ray's nodes."
 
 
-class NoticeKind(StrEnum):
+class NoticeKind(DescribedStr):
     """Subject of a notice: an alert of a rule, or a change of a session."""
 
-    QUEUE_BACKLOG = "queue_backlog"
-    LONG_WAIT = "long_wait"
-    AGENT_LOST = "agent_lost"
-    DEVICE_UNHEALTHY = "device_unhealthy"
-    EXTERNAL_PROCESS = "external_process"
-    FAILURE_RATE = "failure_rate"
-    DISK_LOW = "disk_low"
-    RESULTS_NOT_COPIED = "results_not_copied"
-    IDLE_BEHIND_QUOTAS = "idle_behind_quotas"
-    GPU_IDLE = "gpu_idle"
-    BUDGET_SPENT = "budget_spent"
-    SESSION_OVERLONG = "session_overlong"
-    USE_DROPPED = "use_dropped"
-    SLOW_TWIN = "slow_twin"
-    LEADER_CHANGED = "leader_changed"
-    NO_LEADER = "no_leader"
-    CLOCK_CORRECTED = "clock_corrected"
-    RAY_DISCONNECTED = "ray_disconnected"
-    SESSION_FAILED = "session_failed"
-    RETRIES_SPENT = "retries_spent"
-    """The session failed and has no retries left."""
-    SESSION_PREEMPTED = "session_preempted"
-    SESSION_COMPLETED = "session_completed"
-    RIGHT_SIZE = "right_size"
-    """Once a week: what the owner's commands needed, where that is less than their sessions requested."""
-    WEEKLY_REPORT = "weekly_report"
-    """Once a week, to operators: who used how many GPU-hours, while the server observes."""
-    TEST = "test"
-    """A test of a receiver."""
+    QUEUE_BACKLOG = "queue_backlog", "An alert of this rule."
+    LONG_WAIT = "long_wait", "An alert of this rule."
+    AGENT_LOST = "agent_lost", "An alert of this rule."
+    DEVICE_UNHEALTHY = "device_unhealthy", "An alert of this rule."
+    EXTERNAL_PROCESS = "external_process", "An alert of this rule."
+    FAILURE_RATE = "failure_rate", "An alert of this rule."
+    DISK_LOW = "disk_low", "An alert of this rule."
+    RESULTS_NOT_COPIED = "results_not_copied", "An alert of this rule."
+    IDLE_BEHIND_QUOTAS = "idle_behind_quotas", "An alert of this rule."
+    GPU_IDLE = "gpu_idle", "An alert of this rule."
+    BUDGET_SPENT = "budget_spent", "An alert of this rule."
+    SESSION_OVERLONG = "session_overlong", "An alert of this rule."
+    USE_DROPPED = "use_dropped", "An alert of this rule."
+    SLOW_TWIN = "slow_twin", "An alert of this rule."
+    LEADER_CHANGED = "leader_changed", "An alert of this rule."
+    NO_LEADER = "no_leader", "An alert of this rule."
+    CLOCK_CORRECTED = "clock_corrected", "An alert of this rule."
+    RAY_DISCONNECTED = "ray_disconnected", "An alert of this rule."
+    SESSION_FAILED = "session_failed", "A session failed."
+    RETRIES_SPENT = "retries_spent", "The session failed and has no retries left."
+    SESSION_PREEMPTED = "session_preempted", "A session was preempted."
+    SESSION_COMPLETED = "session_completed", "A session completed."
+    RIGHT_SIZE = (
+        "right_size",
+        "Once a week: what the owner's commands needed, where that is less than their sessions requested.",
+    )
+    WEEKLY_REPORT = (
+        "weekly_report",
+        "Once a week, to operators: who used how many GPU-hours, while the server observes.",
+    )
+    TEST = "test", "A test of a receiver."
 
 
 OWNERS_HEAR: Final = (
@@ -157,13 +163,12 @@ class Alert(Struct, frozen=True, kw_only=True):
     closed_us: int | None = None
 
 
-class DeliveryState(StrEnum):
+class DeliveryState(DescribedStr):
     """State of a delivery."""
 
-    WAITING = "waiting"
-    SENT = "sent"
-    GIVEN_UP = "given_up"
-    """The receiver rejected it permanently, or did not accept it for a day."""
+    WAITING = "waiting", "It will be sent, or sent again."
+    SENT = "sent", "The receiver accepted it."
+    GIVEN_UP = "given_up", "The receiver rejected it permanently, or did not accept it for a day."
 
 
 class Delivery(Struct, frozen=True, kw_only=True):

@@ -5,11 +5,11 @@ months UTC as integers: 202611 is November 2026.
 """
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import PoolId, QuotaId
 
 MICROS: Final = 1_000_000
@@ -20,13 +20,11 @@ WARNED_PCT: Final = 80
 """Part of a budget, in percent, from which its holders are warned."""
 
 
-class AtBudget(StrEnum):
+class AtBudget(DescribedStr):
     """What happens to waiting sessions of an account that has spent its budget of the month."""
 
-    HOLD = "hold"
-    """They do not start before the next month."""
-    LOW = "low"
-    """They are ordered with the priority `low`."""
+    HOLD = "hold", "They do not start before the next month."
+    LOW = "low", "They are ordered with the priority `low`."
 
 
 class Price(Struct, frozen=True, kw_only=True):
@@ -63,17 +61,16 @@ class Prices(Struct, frozen=True, kw_only=True):
         return f"{micros / MICROS:.2f} {self.currency}"
 
 
-class TimeKind(StrEnum):
+class TimeKind(DescribedStr):
     """What device time was held for. Each thousandth of a device-millisecond has exactly one kind."""
 
-    USED = "used"
-    """Held by attempts, and nothing of the kinds below."""
-    IDLE = "idle"
-    """Measured without use, in spells of at least the idle detector's limit."""
-    LOST_FAILURE = "lost_failure"
-    """Work since the last acknowledged checkpoint of attempts that failed, or whose node or device did."""
-    LOST_PREEMPTION = "lost_preemption"
-    """Work since the last acknowledged checkpoint of attempts that were preempted."""
+    USED = "used", "Held by attempts, and nothing of the kinds below."
+    IDLE = "idle", "Measured without use, in spells of at least the idle detector's limit."
+    LOST_FAILURE = (
+        "lost_failure",
+        "Work since the last acknowledged checkpoint of attempts that failed, or whose node or device did.",
+    )
+    LOST_PREEMPTION = "lost_preemption", "Work since the last acknowledged checkpoint of attempts that were preempted."
 
 
 class Statement(Struct, frozen=True, kw_only=True):

@@ -1,10 +1,10 @@
 """Bookings: GPUs of a user, or nodes under maintenance, for a window of time. Times are microseconds UTC."""
 
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import BookingId, DeviceId, NodeId, PoolId, ProjectId, UserId
 from aliquot_schema.sessions import DEFAULT_POOL, DEFAULT_PROJECT
 
@@ -12,32 +12,23 @@ NO_SHOW_AFTER_MS: Final = 30 * 60_000
 """Default of `Booking.no_show_after_ms`."""
 
 
-class BookingKind(StrEnum):
+class BookingKind(DescribedStr):
     """What a booking is for."""
 
-    USE = "use"
-    """GPUs for the sessions of its owner and project."""
-    MAINTENANCE = "maintenance"
-    """Whole nodes, on which nothing runs during the window."""
+    USE = "use", "GPUs for the sessions of its owner and project."
+    MAINTENANCE = "maintenance", "Whole nodes, on which nothing runs during the window."
 
 
-class BookingState(StrEnum):
+class BookingState(DescribedStr):
     """State of a booking."""
 
-    REQUESTED = "requested"
-    """The next scheduling pass accepts or refuses it."""
-    BOOKED = "booked"
-    """Its devices are kept free for its window."""
-    REFUSED = "refused"
-    """It does not fit; `refusal` says why."""
-    CANCELED = "canceled"
-    """Canceled before its window."""
-    GIVEN_BACK = "given_back"
-    """Ended early by its owner or an operator."""
-    NO_SHOW = "no_show"
-    """No session used it within `no_show_after_ms` of its start, so its devices were released."""
-    ENDED = "ended"
-    """Its window is over."""
+    REQUESTED = "requested", "The next scheduling pass accepts or refuses it."
+    BOOKED = "booked", "Its devices are kept free for its window."
+    REFUSED = "refused", "It does not fit; `refusal` says why."
+    CANCELED = "canceled", "Canceled before its window."
+    GIVEN_BACK = "given_back", "Ended early by its owner or an operator."
+    NO_SHOW = "no_show", "No session used it in the first `no_show_after` of its window, so its devices were released."
+    ENDED = "ended", "Its window is over."
 
 
 OPEN_STATES: Final = frozenset({BookingState.REQUESTED, BookingState.BOOKED})

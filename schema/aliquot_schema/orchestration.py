@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import OrchestrationId, UserId
 
 ORCHESTRATION_ID: Final = OrchestrationId("orchestration")
@@ -20,13 +21,11 @@ CLOCK_CORRECTED: Final = "action.clock_corrected"
 """Kind of its events. Times of later events may be earlier than those before."""
 
 
-class OrchestratorState(StrEnum):
+class OrchestratorState(DescribedStr):
     """State of the orchestrator. Running sessions, the reaper and submissions continue in both states."""
 
-    RUNNING = "running"
-    """Waiting sessions are placed, and preempted as the policy says."""
-    STOPPED = "stopped"
-    """Nothing is placed or preempted until an operator starts it again."""
+    RUNNING = "running", "Waiting sessions are placed, and preempted as the policy says."
+    STOPPED = "stopped", "Nothing is placed or preempted until an operator starts it again."
 
 
 class OperatingMode(StrEnum):

@@ -1,13 +1,13 @@
 """Policy document: settings of ordering, backfill, placement, preemption and charging. One per cluster, versioned."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from aliquot_schema.billing import Prices
 from aliquot_schema.deprecation import Deprecation
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import PolicyId, PoolId, ProjectId
 from aliquot_schema.resources.units import duration_seconds
@@ -41,27 +41,28 @@ DURATION_NAMES: Final = frozenset(
 """Fields of a policy file that are durations: a number of seconds, or text like `7d`."""
 
 
-class Backfill(StrEnum):
+class Backfill(DescribedStr):
     """Which sessions may start before the head of the queue while the head does not fit."""
 
-    NONE = "none"
-    """None."""
-    EASY = "easy"
-    """Those that do not delay the head, which has a reservation. Source: Lifka, The ANL/IBM SP Scheduling System."""
-    CONSERVATIVE = "conservative"
-    """Those that delay no session ahead of them; each of these has a reservation."""
+    NONE = "none", "None."
+    EASY = (
+        "easy",
+        "Those that do not delay the head, which has a reservation. Source: Lifka, The ANL/IBM SP Scheduling System.",
+    )
+    CONSERVATIVE = "conservative", "Those that delay no session ahead of them; each of these has a reservation."
 
 
-class PreemptScope(StrEnum):
+class PreemptScope(DescribedStr):
     """Which sessions may be preempted."""
 
-    NONE = "none"
-    """None, and no quota is borrowed."""
-    PREEMPTIBLE = "preemptible"
-    """Sessions submitted as preemptible. Other sessions of users and projects with quota of their own cannot borrow
-    beyond it. Lent quota is reclaimed from users without own quota even if their sessions are not preemptible."""
-    ANY = "any"
-    """Every session."""
+    NONE = "none", "None, and no quota is borrowed."
+    PREEMPTIBLE = (
+        "preemptible",
+        "Sessions submitted as preemptible. Other sessions of users and projects with quota of their own "
+        "cannot borrow beyond it. Lent quota is reclaimed from users without own quota even if their sessions "
+        "are not preemptible.",
+    )
+    ANY = "any", "Every session."
 
     @classmethod
     def _missing_(cls, value: object) -> "PreemptScope | None":
@@ -69,12 +70,12 @@ class PreemptScope(StrEnum):
         return next((scope for scope, old in VICTIMS.items() if old.value == value), None)
 
 
-class Victims(StrEnum):
+class Victims(DescribedStr):
     """Deprecated words of `PreemptScope`."""
 
-    NOBODY = "nobody"
-    WILLING = "willing"
-    ANY = "any"
+    NOBODY = "nobody", "Use `none`."
+    WILLING = "willing", "Use `preemptible`."
+    ANY = "any", "As in `PreemptScope`."
 
 
 WAS_VICTIMS: Final = Deprecation(old="victims", new="preempt", removed_in="0.3")
@@ -150,37 +151,29 @@ class Charges(Struct, frozen=True, kw_only=True):
     mem_gib_milli: int = 0
 
 
-class IdleAction(StrEnum):
+class IdleAction(DescribedStr):
     """What happens to a session that holds GPUs and does not use them."""
 
-    OFF = "off"
-    """Nothing."""
-    OBSERVE = "observe"
-    """The steps are recorded and counted; the owner gets no notice and the session goes on."""
-    TELL = "tell"
-    """The owner is told twice; the session goes on."""
-    PREEMPT = "preempt"
-    """As `tell`; then it is preempted, with its checkpoint signal and grace period, if a waiting session starts for
-    it."""
-    END = "end"
-    """As `preempt`, but it is not queued again."""
+    OFF = "off", "Nothing."
+    OBSERVE = "observe", "The steps are recorded and counted; the owner gets no notice and the session goes on."
+    TELL = "tell", "The owner gets two notices; the session goes on."
+    PREEMPT = (
+        "preempt",
+        "As `tell`; then it is preempted, with its checkpoint signal and grace period, if a waiting session "
+        "starts for it.",
+    )
+    END = "end", "As `preempt`, but it is not queued again."
 
 
-class IdleStep(StrEnum):
+class IdleStep(DescribedStr):
     """Last step for a session that does not use its GPUs."""
 
-    TOLD = "told"
-    """The owner was told."""
-    TOLD_AGAIN = "told_again"
-    """The owner was told again."""
-    DUE = "due"
-    """It loses its GPUs as soon as a waiting session starts for it."""
-    KEPT = "kept"
-    """The owner still needs it; the steps begin anew after `IdleRules.keep_ms`."""
-    ACTED = "acted"
-    """It was preempted or ended."""
-    OVER = "over"
-    """It uses its GPUs again, it ended, or the policy changed."""
+    TOLD = "told", "The owner got a notice."
+    TOLD_AGAIN = "told_again", "The owner got a second notice."
+    DUE = "due", "It loses its GPUs as soon as a waiting session starts for it."
+    KEPT = "kept", "The owner still needs it; the steps begin anew after `preemption.idle.keep`."
+    ACTED = "acted", "It was preempted or ended."
+    OVER = "over", "It uses its GPUs again, it ended, or the policy changed."
 
 
 class IdleRules(Struct, frozen=True, kw_only=True):

@@ -1,22 +1,19 @@
 """Quotas: limits on what a user, a project or the cluster may hold, queue and use per month; and their accounting."""
 
-from enum import StrEnum
-
 from msgspec import Struct, field
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import ProjectId, QuotaId, UserId
 from aliquot_schema.resources.slots import ResourceSlot, SlotAmounts
 
 
-class QuotaScope(StrEnum):
+class QuotaScope(DescribedStr):
     """What a quota applies to."""
 
-    USER = "user"
-    PROJECT = "project"
-    CLUSTER = "cluster"
-    """All users together."""
-    KEY = "key"
-    """The sessions of one API key; its only limit is `budget`."""
+    USER = "user", "One user."
+    PROJECT = "project", "One project."
+    CLUSTER = "cluster", "All users together."
+    KEY = "key", "The sessions of one API key; its only limit is `budget`."
 
 
 class Quota(Struct, frozen=True, kw_only=True):

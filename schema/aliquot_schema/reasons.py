@@ -1,47 +1,38 @@
 """Reasons for waiting, and kinds of remedies: two closed lists. A scheduling pass gives every waiting session exactly
 one reason, with evidence."""
 
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import AgentId, DeviceId, PoolId, QuotaId, SessionId
 
 
-class Reason(StrEnum):
+class Reason(DescribedStr):
     """Primary reason. `decide` checks them in this order and reports the first that applies."""
 
-    STOPPED = "stopped"
-    """An operator stopped the orchestrator; nothing is placed until it is started again."""
-    CLUSTER_UNAVAILABLE = "cluster_unavailable"
-    """No agent is registered, or none is reachable."""
-    HELD = "held"
-    """Held by a user or a reservation."""
-    DEPENDENCY = "dependency"
-    """Waits for sessions that it depends on."""
-    NOT_BEFORE = "not_before"
-    """Waits until a known time: after a failed launch, or for its booking to begin."""
-    NO_AGENT = "no_agent"
-    """Agents that could run it exist, but all are suspect, lost, drained or excluded after a rejected launch."""
-    ARRAY_LIMIT = "array_limit"
-    """Its array's limit on parallel tasks is reached."""
-    QUOTA = "quota"
-    """Its start would exceed a quota."""
-    BEHIND_HEAD = "behind_head"
-    """The policy serves the queue in order, and an earlier session waits."""
-    MAKING_ROOM = "making_room"
-    """Other sessions are being preempted for it; it starts once they have ended."""
-    RESERVED = "reserved"
-    """It would fit now, but would use what is reserved for a session ahead of it."""
-    BOOKED = "booked"
-    """It would fit now, but could still run on devices that are booked by others when their window begins."""
-    INSUFFICIENT = "insufficient"
-    """Not enough of a slot is free on any agent."""
-    FRAGMENTED = "fragmented"
-    """Enough is free in sum, but not in one piece, in equal parts, or on one agent."""
-    GANG_INCOMPLETE = "gang_incomplete"
-    """Some kernels of the session would fit, but not all of them together."""
+    STOPPED = "stopped", "An operator stopped the orchestrator; nothing is placed until it is started again."
+    CLUSTER_UNAVAILABLE = "cluster_unavailable", "No agent is registered, or none is reachable."
+    HELD = "held", "Held by a user or a reservation."
+    DEPENDENCY = "dependency", "Waits for sessions that it depends on."
+    NOT_BEFORE = "not_before", "Waits until a known time: after a failed launch, or for its booking to begin."
+    NO_AGENT = (
+        "no_agent",
+        "Agents that could run it exist, but all are suspect, lost, drained or excluded after a rejected launch.",
+    )
+    ARRAY_LIMIT = "array_limit", "Its array's limit on parallel tasks is reached."
+    QUOTA = "quota", "Its start would exceed a quota."
+    BEHIND_HEAD = "behind_head", "The policy serves the queue in order, and an earlier session waits."
+    MAKING_ROOM = "making_room", "Other sessions are being preempted for it; it starts once they have ended."
+    RESERVED = "reserved", "It would fit now, but would use what is reserved for a session ahead of it."
+    BOOKED = (
+        "booked",
+        "It would fit now, but could still run on devices that are booked by others when their window begins.",
+    )
+    INSUFFICIENT = "insufficient", "Not enough of a slot is free on any agent."
+    FRAGMENTED = "fragmented", "Enough is free in sum, but not in one piece, in equal parts, or on one agent."
+    GANG_INCOMPLETE = "gang_incomplete", "Some kernels of the session would fit, but not all of them together."
 
 
 OUT_OF_LINE: Final = frozenset({Reason.HELD, Reason.DEPENDENCY, Reason.NOT_BEFORE, Reason.ARRAY_LIMIT, Reason.QUOTA})
@@ -107,32 +98,19 @@ class Verdict(Struct, frozen=True, kw_only=True):
     evidence: Evidence = field(default_factory=Evidence)
 
 
-class RemedyKind(StrEnum):
+class RemedyKind(DescribedStr):
     """What a remedy changes. The order is that of what it costs the session's owner, the least first."""
 
-    RELEASE = "release"
-    """The session is released from its hold."""
-    TIME_LIMIT = "time_limit"
-    """A shorter time limit, so that it ends before a reservation."""
-    PREEMPTIBLE = "preemptible"
-    """It may be preempted, and so may borrow idle devices that others own."""
-    MODEL = "model"
-    """One more accelerator model is allowed, or any."""
-    POOL = "pool"
-    """Another pool."""
-    PROJECT = "project"
-    """Another project of the caller's, with quota left."""
-    PRIORITY = "priority"
-    """A higher priority."""
-    FEWER_GPUS = "fewer_gpus"
-    """Fewer GPUs, or a smaller share of one, per kernel."""
-    SHARE = "share"
-    """A share of a GPU instead of whole ones."""
-    FEWER_KERNELS = "fewer_kernels"
-    """Fewer kernels."""
-    WAIT = "wait"
-    """Nothing changes: it starts when these sessions have ended."""
-    PREEMPT = "preempt"
-    """A preemptible session gives way and is queued again behind this one."""
-    QUOTA = "quota"
-    """An operator raises the quota that it waits for."""
+    RELEASE = "release", "The session is released from its hold."
+    TIME_LIMIT = "time_limit", "A shorter time limit, so that it ends before a reservation."
+    PREEMPTIBLE = "preemptible", "It may be preempted, and so may borrow idle devices that others own."
+    MODEL = "model", "One more accelerator model is allowed, or any."
+    POOL = "pool", "Another pool."
+    PROJECT = "project", "Another project of the caller's, with quota left."
+    PRIORITY = "priority", "A higher priority."
+    FEWER_GPUS = "fewer_gpus", "Fewer GPUs, or a smaller share of one, per kernel."
+    SHARE = "share", "A share of a GPU instead of whole ones."
+    FEWER_KERNELS = "fewer_kernels", "Fewer kernels."
+    WAIT = "wait", "Nothing changes: it starts when these sessions have ended."
+    PREEMPT = "preempt", "A preemptible session is preempted and queued again behind this one."
+    QUOTA = "quota", "An operator raises the quota that it waits for."

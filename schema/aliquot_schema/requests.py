@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
 
 from msgspec import Struct, field
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.identity.accounts import KEY_PREFIX
 from aliquot_schema.identity.accounts import Role as Role
 from aliquot_schema.ids import KeyId, ProjectId, UserId
@@ -17,24 +17,24 @@ from aliquot_schema.views.backtests import TuneApply
 from aliquot_schema.views.sessions import SessionView
 
 
-class SessionOrder(StrEnum):
+class SessionOrder(DescribedStr):
     """Sort order of sessions.
 
     Equal values are ordered by submission time, in the same direction. Sessions without a value always come last.
     """
 
-    NEWEST = "newest"
-    OLDEST = "oldest"
-    PRIORITY_DESC = "priority_desc"
-    PRIORITY_ASC = "priority_asc"
-    STARTED_DESC = "started_desc"
-    STARTED_ASC = "started_asc"
-    ENDED_DESC = "ended_desc"
-    ENDED_ASC = "ended_asc"
-    GPUS_DESC = "gpus_desc"
-    GPUS_ASC = "gpus_asc"
-    NAME_DESC = "name_desc"
-    NAME_ASC = "name_asc"
+    NEWEST = "newest", "The newest submission first."
+    OLDEST = "oldest", "The oldest submission first."
+    PRIORITY_DESC = "priority_desc", "The highest priority first."
+    PRIORITY_ASC = "priority_asc", "The lowest priority first."
+    STARTED_DESC = "started_desc", "The latest start first."
+    STARTED_ASC = "started_asc", "The earliest start first."
+    ENDED_DESC = "ended_desc", "The latest end first."
+    ENDED_ASC = "ended_asc", "The earliest end first."
+    GPUS_DESC = "gpus_desc", "The largest number of GPUs first."
+    GPUS_ASC = "gpus_asc", "The smallest number of GPUs first."
+    NAME_DESC = "name_desc", "From Z to A."
+    NAME_ASC = "name_asc", "From A to Z."
 
 
 class TimeRange(Struct, frozen=True, kw_only=True):
@@ -114,11 +114,11 @@ class PageRequest(Struct, frozen=True, kw_only=True):
     after: str | None = None
 
 
-class AgentOrder(StrEnum):
+class AgentOrder(DescribedStr):
     """Sort order of agents; natural order, node2 before node10."""
 
-    ID = "id"
-    HOSTNAME = "hostname"
+    ID = "id", "By id."
+    HOSTNAME = "hostname", "By the host name of the node."
 
 
 class AgentFilter(Struct, frozen=True, kw_only=True):

@@ -1,13 +1,14 @@
 """Sessions: the request a user submits, its state and its result."""
 
 from collections.abc import Mapping
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
 from msgspec import Struct, field
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.identity.secrets import SecretUse
 from aliquot_schema.ids import AgentId, BookingId, KernelId, KeyId, PoolId, ProjectId, SessionId, UserId
 from aliquot_schema.intervals import Intervals
@@ -56,21 +57,19 @@ PRIORITIES: Final = {name: level for level in Priority for name in (str(level.va
 PRIORITY_FORM: Final = "low, normal, high or critical, or a number from 1 (low) to 4 (critical)"
 
 
-class DependencyCondition(StrEnum):
+class DependencyCondition(DescribedStr):
     """Condition of a dependency: the other session succeeded, ended in any way, or failed."""
 
-    AFTER_OK = "after_ok"
-    AFTER_ANY = "after_any"
-    AFTER_FAIL = "after_fail"
+    AFTER_OK = "after_ok", "The other session has completed."
+    AFTER_ANY = "after_any", "The other session has ended in any state."
+    AFTER_FAIL = "after_fail", "The other session has failed."
 
 
-class Topology(StrEnum):
+class Topology(DescribedStr):
     """How near to each other the kernels of a gang have to be. Agents name their switch by a label."""
 
-    PREFER = "prefer"
-    """On as few switches as possible now."""
-    REQUIRE = "require"
-    """All on one switch; the session waits until they fit there."""
+    PREFER = "prefer", "On as few switches as possible now."
+    REQUIRE = "require", "All on one switch; the session waits until they fit there."
 
 
 class Dependency(Struct, frozen=True, kw_only=True):
@@ -226,27 +225,21 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
 
 
-class PreemptionCause(StrEnum):
+class PreemptionCause(DescribedStr):
     """Cause of a preemption."""
 
-    PRIORITY = "priority"
-    """A session of a higher priority needs its devices."""
-    ORDER = "order"
-    """A session that comes before it under a preemptive order needs its devices."""
-    QUOTA = "quota"
-    """It ran on borrowed quota that the owner needs."""
-    DRAIN = "drain"
-    """Its agent was drained."""
-    EVICTION = "eviction"
-    """Its node is about to be taken away, or leaves at a known time."""
-    BOOKING = "booking"
-    """It ran on booked devices that the booking needs."""
-    DEVICE = "device"
-    """One of its devices was lost, so it cannot use the others."""
-    IDLE = "idle"
-    """It did not use its GPUs, its owner was told twice, and a waiting session starts for it."""
-    GROW = "grow"
-    """An elastic gang restarts with more kernels: there is room, and the gain exceeds what the restart costs."""
+    PRIORITY = "priority", "A session of a higher priority needs its devices."
+    ORDER = "order", "A session that comes before it under a preemptive order needs its devices."
+    QUOTA = "quota", "It ran on borrowed quota that the owner needs."
+    DRAIN = "drain", "Its agent was drained."
+    EVICTION = "eviction", "Its node is about to be taken away, or leaves at a known time."
+    BOOKING = "booking", "It ran on booked devices that the booking needs."
+    DEVICE = "device", "One of its devices was lost, so it cannot use the others."
+    IDLE = "idle", "It did not use its GPUs, its owner got two notices, and a waiting session starts for it."
+    GROW = (
+        "grow",
+        "An elastic gang restarts with more kernels: there is room, and the gain exceeds what the restart costs.",
+    )
 
 
 class PreemptionReceipt(Struct, frozen=True, kw_only=True):

@@ -1,72 +1,64 @@
 """State machines of sessions, kernels and agents: the states and the allowed moves. Every other move is rejected."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
+from aliquot_schema.enums import DescribedStr
 
-class SessionState(StrEnum):
+
+class SessionState(DescribedStr):
     """State of a session."""
 
-    QUEUED = "queued"
-    """Waiting to be placed; each pass gives it one primary reason. Entered on submit, launch failure, agent loss."""
-    HELD = "held"
-    """Skipped by the scheduler because of a dependency, a reservation, or a hold by a user."""
-    SCHEDULED = "scheduled"
-    """Devices are granted and committed; nothing was sent to the agents yet. Entered by the allocator."""
-    ALLOCATING = "allocating"
-    """The launch orders were sent to the agents. Entered by the launcher."""
-    RUNNING = "running"
-    """Every kernel was reported started. A job array: every task has a session of its own, and not all have ended."""
-    PREEMPTING = "preempting"
-    """Being preempted; runs until it ends or its grace period is over."""
-    COMPLETED = "completed"
-    """Every kernel exited with code 0."""
-    FAILED = "failed"
-    """A kernel exited with another code or by a signal, or could not be run; `failure` says which."""
-    CANCELED = "canceled"
-    """A user stopped it. Its attempt may still be stopping and holds its devices until its processes are gone."""
+    QUEUED = (
+        "queued",
+        "Waiting to be placed; `waits` says why. Also after a failed launch, or the loss of an agent.",
+    )
+    HELD = "held", "Skipped by the scheduler because of a dependency, a reservation, or a hold by a user."
+    SCHEDULED = "scheduled", "Devices are granted and committed; nothing was sent to the agents yet."
+    ALLOCATING = "allocating", "The launch orders were sent to the agents."
+    RUNNING = (
+        "running",
+        "Every kernel was reported started. A job array: every task has a session of its own, and not all have ended.",
+    )
+    PREEMPTING = "preempting", "Being preempted; runs until it ends or its grace period is over."
+    COMPLETED = "completed", "Every kernel exited with code 0."
+    FAILED = "failed", "A kernel exited with another code or by a signal, or could not be run; `failure` says which."
+    CANCELED = (
+        "canceled",
+        "A user stopped it. Its attempt may still be stopping and holds its devices until its processes are gone.",
+    )
 
 
-class ServiceState(StrEnum):
+class ServiceState(DescribedStr):
     """State of a web service of a session."""
 
-    WAITING = "waiting"
-    """The session has not started."""
-    RUNNING = "running"
-    """The session runs. Whether its program listens yet is known when the service is opened."""
-    ENDED = "ended"
-    """The session has ended."""
+    WAITING = "waiting", "The session has not started."
+    RUNNING = "running", "The session runs. Whether its program listens yet is known when the service is opened."
+    ENDED = "ended", "The session has ended."
 
 
-class KernelState(StrEnum):
+class KernelState(DescribedStr):
     """State of a kernel, one rank of an attempt."""
 
-    GRANTED = "granted"
-    """Holds devices; nothing was sent to the agent."""
-    STARTING = "starting"
-    """Sent to the agent; it may have started even if no answer arrived."""
-    RUNNING = "running"
-    STOPPING = "stopping"
-    """The agent was asked to stop it; it holds its devices until there is evidence of its end."""
-    EXITED = "exited"
-    """Its processes are proven gone; its devices are free."""
-    UNKNOWN = "unknown"
-    """Its agent is unreachable; its devices stay held."""
+    GRANTED = "granted", "Holds devices; nothing was sent to the agent."
+    STARTING = "starting", "Sent to the agent; it may have started even if no answer arrived."
+    RUNNING = "running", "Its processes run."
+    STOPPING = "stopping", "The agent was asked to stop it; it holds its devices until there is evidence of its end."
+    EXITED = "exited", "Its processes are proven gone; its devices are free."
+    UNKNOWN = "unknown", "Its agent is unreachable; its devices stay held."
 
 
-class AgentState(StrEnum):
+class AgentState(DescribedStr):
     """State of an agent, as the server sees it."""
 
-    ALIVE = "alive"
-    """Its heartbeats arrive. After the death of a leader, the agents inside it stay alive until another server leads
-    and has missed three of their heartbeats."""
-    SUSPECT = "suspect"
-    """Missed some heartbeats; gets no new work."""
-    LOST = "lost"
-    """Missed heartbeats for long; its devices stay held, because its jobs may still be running."""
-    LEFT = "left"
-    """Signed off, or was removed; has no capacity."""
+    ALIVE = (
+        "alive",
+        "Its heartbeats arrive. After the death of a leader, the agents inside it stay alive until another "
+        "server leads and has missed three of their heartbeats.",
+    )
+    SUSPECT = "suspect", "Missed some heartbeats; gets no new work."
+    LOST = "lost", "Missed heartbeats for long; its devices stay held, because its jobs may still be running."
+    LEFT = "left", "Signed off, or was removed; has no capacity."
 
 
 S = SessionState

@@ -38,7 +38,7 @@ def test_a_forecast_shows_start_end_probability_and_past_accuracy() -> None:
     forecast = filled(Forecast, now=now, alike=214, alike_inside=0.81)
     assert sentence(forecast) == (
         "starts about 13:00, between 12:25 and 14:40; ends about 14:10; "
-        "starts within an hour with a probability of 50%; of 214 like this, 81% started inside the band"
+        "starts within an hour with a probability of 50 %; of 214 like this, 81 % started inside the band"
     )
 
 
@@ -83,8 +83,8 @@ def test_forecast_accuracy_shows_unjudged_forecasts() -> None:
     group = filled(ForecastGroup, group="all", count=214, inside=0.81, inside_low=0.77, inside_high=0.85, error=600.0)
     found = filled(ForecastAccuracy, groups=(group,), unknown=12, unknown_part=0.05, at_once=900, censored=3, runs=4000)
     lines = accuracy_lines(found)
-    assert lines[1].split("\t")[:4] == ["all", "214", "81%", "77% to 85%"]
-    assert lines[2] == "unknown: 12 (5%); left the queue before they could be judged: 3"
+    assert lines[1].split("\t")[:4] == ["all", "214", "81 %", "77 % to 85 %"]
+    assert lines[2] == "unknown: 12 (5 %); left the queue before they could be judged: 3"
     assert lines[3].endswith("started before any forecast: 900")
     empty = accuracy_lines(filled(ForecastAccuracy, missing="the forecast process is starting"))
     assert empty[:2] == [

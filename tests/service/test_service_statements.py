@@ -51,7 +51,7 @@ async def test_a_statement_shows_gpu_hours_cost_share_and_reasons_for_waiting() 
         assert found.ettr == 1
         assert found.cost == pytest.approx(4, rel=1e-3)
         assert (found.share, found.entitlement) == (pytest.approx(2 / 3, rel=1e-3), 0.5)
-        assert any("66.7% of all device time with an entitlement of 50.0%" in text for text in found.behind)
+        assert any("66.7 % of all device time with an entitlement of 50.0 %" in text for text in found.behind)
         assert any(text.startswith("Its budget of 3.00 EUR was used up") for text in found.behind)
         await with_prices(on, order="priority")
         other = billing(on).statement(CALLER, project="default", month=None)

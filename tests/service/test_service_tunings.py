@@ -182,7 +182,7 @@ async def test_a_policy_on_trial_is_taken_back_when_waits_stay_above_the_band() 
         on.clock.advance(LEFT_US / 1.9e6)
         assert await restarted.run_once() == "policy_trial_taken_back"
         assert on.state.policy.weights == Weights()
-        assert "50%" in on.state.actions[TRIAL_ID].facts["reason"]
+        assert "50 %" in on.state.actions[TRIAL_ID].facts["reason"]
         events = await on.events()
         assert [(event.kind, event.actor) for event in events if event.kind == "policy.changed"] == [
             ("policy.changed", BY_TUNING)
@@ -222,7 +222,7 @@ async def test_a_tuning_that_was_taken_back_says_why() -> None:
         on.clock.advance(LEFT_US / 1e6)
         assert await trial.run_once() == "policy_trial_taken_back"
         [shown] = await jobs.backtests(OPERATOR)
-        why = "it was taken back: 50% of the sessions started after the P90 they were told, for 6 h"
+        why = "it was taken back: 50 % of the sessions started after the P90 they were told, for 6 h"
         assert (shown.applied_version, shown.superseded) == (found.applied_version, why)
 
 

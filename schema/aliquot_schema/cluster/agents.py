@@ -4,12 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import AgentId, DeviceId, NodeId, PoolId, SlotName, UserId
 from aliquot_schema.resources.confinement import IMAGE_CHARS_MAX, IMAGES_MAX, UNKNOWN_ENFORCEMENT, Enforcement
 from aliquot_schema.resources.devices import (
@@ -49,12 +49,12 @@ TIME_US_MAX: Final = 253_402_300_799_999_999
 _FACTOR: Final = re.compile(r"\d{1,20}(\.\d{1,40})?", re.ASCII)
 
 
-class AllocationMode(StrEnum):
+class AllocationMode(DescribedStr):
     """How a node's devices are divided among its agents."""
 
-    SHARED = "shared"
-    AUTO_SPLIT = "auto-split"
-    MANUAL = "manual"
+    SHARED = "shared", "Every agent offers all devices of the node; what one of them holds is held for all."
+    AUTO_SPLIT = "auto-split", "Each agent gets an equal part of the devices."
+    MANUAL = "manual", "Each agent offers the devices that are listed in its settings."
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -1,31 +1,25 @@
 """Findings: discrepancies between the store, the agents and the processes on devices."""
 
-from enum import StrEnum
-
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import AgentId
 
 
-class Discrepancy(StrEnum):
+class Discrepancy(DescribedStr):
     """Kind of discrepancy."""
 
-    LEASE_WITHOUT_PROCESS = "lease_without_process"
-    """A kernel holds devices, but its agent does not know it or reports its end."""
-    PROCESS_WITHOUT_LEASE = "process_without_lease"
-    """An agent runs a kernel without a lease."""
-    PROCESS_AFTER_END = "process_after_end"
-    """A kernel still runs although it was stopped or its session has ended."""
-    SPEC_WITHOUT_LEASE = "spec_without_lease"
-    """An agent reserves devices for a kernel that holds none."""
-    SPEC_DIFFERS = "spec_differs"
-    """The agent's allocation of a kernel differs from the grant, or is unreadable."""
-    DEVICE_GONE = "device_gone"
-    """A held device disappeared."""
-    DEVICE_UNHEALTHY = "device_unhealthy"
-    """A held device is unhealthy."""
-    EXTERNAL_PROCESS = "external_process"
-    """A process that Aliquot did not start uses a device that no lease holds."""
+    LEASE_WITHOUT_PROCESS = (
+        "lease_without_process",
+        "A kernel holds devices, but its agent does not know it or reports its end.",
+    )
+    PROCESS_WITHOUT_LEASE = "process_without_lease", "An agent runs a kernel without a lease."
+    PROCESS_AFTER_END = "process_after_end", "A kernel still runs although it was stopped or its session has ended."
+    SPEC_WITHOUT_LEASE = "spec_without_lease", "An agent reserves devices for a kernel that holds none."
+    SPEC_DIFFERS = "spec_differs", "The agent's allocation of a kernel differs from the grant, or is unreadable."
+    DEVICE_GONE = "device_gone", "A held device disappeared."
+    DEVICE_UNHEALTHY = "device_unhealthy", "A held device is unhealthy."
+    EXTERNAL_PROCESS = "external_process", "A process that Aliquot did not start uses a device that no lease holds."
 
 
 class Finding(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 Other modules import enumerations from here: Strawberry omits the description of an enum used before its registration.
 """
 
-from enum import Enum
 from typing import Final
 
 import strawberry
@@ -20,6 +19,7 @@ from aliquot_schema.bookings import BookingKind as BookingKind
 from aliquot_schema.bookings import BookingState as BookingState
 from aliquot_schema.cluster.agents import AllocationMode as AllocationMode
 from aliquot_schema.cluster.findings import Discrepancy as Discrepancy
+from aliquot_schema.enums import DescribedInt, DescribedStr
 from aliquot_schema.identity.accounts import KeyScope as KeyScope
 from aliquot_schema.identity.accounts import Role as Role
 from aliquot_schema.orchestration import OrchestratorState as OrchestratorState
@@ -54,7 +54,7 @@ from aliquot_schema.views.right_size import RightSizeKind as RightSizeKind
 from aliquot_schema.views.server import ServerRole as ServerRole
 from aliquot_schema.views.statistics import UsageBy as UsageBy
 
-DESCRIPTIONS: Final[dict[type[Enum], str]] = {
+DESCRIPTIONS: Final[dict[type[DescribedStr] | type[DescribedInt], str]] = {
     SessionState: "State of a session. queued and held sessions wait; scheduled, allocating, running and preempting "
     "sessions hold devices; completed, failed and canceled are final.",
     KernelState: "State of a kernel. Its devices become free when it is exited, not before.",
@@ -129,3 +129,7 @@ class SnakeNames(NameConverter):
 
 for _enum, _description in DESCRIPTIONS.items():
     strawberry.enum(_enum, description=_description)
+    _definition: StrawberryEnumDefinition = vars(_enum)["__strawberry_definition__"]
+    _members: list[DescribedStr | DescribedInt] = [*_enum]
+    for _value, _member in zip(_definition.values, _members, strict=True):
+        _value.description = _member.description

@@ -1,33 +1,29 @@
 """User accounts: users, roles, API keys and key scopes. Usage accounting is `quotas.Account`."""
 
-from enum import IntEnum, StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedInt, DescribedStr
 from aliquot_schema.ids import KeyId, ProjectId, UserId
 
 
-class Role(IntEnum):
+class Role(DescribedInt):
     """Role of a user; each role includes the rights of those before it."""
 
-    VIEWER = 1
-    """Read."""
-    USER = 2
-    """Submit sessions and change their own."""
-    OPERATOR = 3
-    """Change sessions of all users, agents, quotas and the policy."""
-    ADMIN = 4
-    """Create users and keys, and read everything."""
+    VIEWER = 1, "Read."
+    USER = 2, "Submit sessions and change their own."
+    OPERATOR = 3, "Change sessions of all users, agents, quotas and the policy."
+    ADMIN = 4, "Create users and keys, and read everything."
 
 
-class KeyScope(StrEnum):
+class KeyScope(DescribedStr):
     """Upper bound on the rights of a key, whatever its owner's role."""
 
-    READ = "read"
-    SUBMIT = "submit"
-    OPERATE = "operate"
-    ADMIN = "admin"
+    READ = "read", "Read."
+    SUBMIT = "submit", "Submit sessions and change the owner's."
+    OPERATE = "operate", "Change sessions of all users, agents, quotas and the policy."
+    ADMIN = "admin", "Everything that the owner's role allows."
 
 
 ROLE_MAX: Final = {

@@ -1,10 +1,11 @@
 """Confinement: limits on processes and open files, sandbox profiles, and the mechanisms that enforce them."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+
+from aliquot_schema.enums import DescribedStr
 
 SANDBOX_LABEL: Final = "aliquot.sandbox"
 """Implicit label of agents with a sandbox, its value the profile's name; required by sessions that need a sandbox."""
@@ -62,11 +63,13 @@ def image_label(image: str) -> str:
     return IMAGE_LABEL + (name if is_exact else f"{name}:latest")
 
 
-class SandboxProfile(StrEnum):
+class SandboxProfile(DescribedStr):
     """What a job can see of its node."""
 
-    STANDARD = "standard"
-    """A read-only system, a private /tmp and /dev, no processes of other jobs, no files of the server."""
+    STANDARD = (
+        "standard",
+        "A read-only system, a private /tmp and /dev, no processes of other jobs, no files of the server.",
+    )
 
 
 class SessionLimits(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import DeviceId, SlotName
 from aliquot_schema.resources.slots import SLOT_NAME, is_size
 
@@ -36,34 +36,35 @@ _KIND: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 _ESCAPED_CHARS: Final = 60
 
 
-class DeviceHealth(StrEnum):
+class DeviceHealth(DescribedStr):
     """Whether a device can be allocated to new sessions."""
 
-    HEALTHY = "healthy"
-    UNHEALTHY = "unhealthy"
-    """Reported broken (uncorrectable ECC, off the bus). Holders keep it; it is not allocated again."""
-    GONE = "gone"
-    """No longer reported by its driver. Its holders are preempted."""
-    LEAVING = "leaving"
-    """Removed from its agent's configuration while held. Holders keep it; it is not allocated again, and it is removed
-    when the last holder ends."""
+    HEALTHY = "healthy", "It can be allocated."
+    UNHEALTHY = (
+        "unhealthy",
+        "Reported broken (uncorrectable ECC, off the bus). Holders keep it; it is not allocated again.",
+    )
+    GONE = "gone", "No longer reported by its driver. Its holders are preempted."
+    LEAVING = (
+        "leaving",
+        "Removed from its agent's configuration while held. Holders keep it; it is not allocated again, and "
+        "it is removed when the last holder ends.",
+    )
 
 
-class Isolation(StrEnum):
+class Isolation(DescribedStr):
     """Isolation between holders of one device, weakest first."""
 
-    NONE = "none"
-    MPS = "mps"
-    MIG = "mig"
+    NONE = "none", "None: holders can use more than their share."
+    MPS = "mps", "NVIDIA MPS limits the memory and the compute of each holder."
+    MIG = "mig", "Each holder has a MIG slice of its own."
 
 
-class DeviceAccess(StrEnum):
+class DeviceAccess(DescribedStr):
     """How kernels are kept from devices they were not allocated."""
 
-    ENV = "env"
-    """Advisory: environment variables name the allocated devices."""
-    CGROUP = "cgroup"
-    """Enforced by the cgroup device controller."""
+    ENV = "env", "Advisory: environment variables name the allocated devices."
+    CGROUP = "cgroup", "Enforced by the cgroup device controller."
 
 
 class Device(Struct, frozen=True, kw_only=True):

@@ -5,20 +5,18 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.ids import AgentId, KernelId, LeaseId, SessionId, UserId
 from aliquot_schema.resources.devices import ResourceSpec
 from aliquot_schema.states import KernelState
 
 
-class LeaseKind(StrEnum):
+class LeaseKind(DescribedStr):
     """Kind of lease; each ends by its own rule."""
 
-    SESSION = "session"
-    """Held by a session's kernel until its processes are proven gone."""
-    MANUAL = "manual"
-    """External allocation: held by a user until a time the user can extend; without a kernel."""
-    RESERVATION = "reservation"
-    """Held by a booking for a fixed period."""
+    SESSION = "session", "Held by a session's kernel until its processes are proven gone."
+    MANUAL = "manual", "External allocation: held by a user until a time the user can extend; without a kernel."
+    RESERVATION = "reservation", "Held by a booking for a fixed period."
 
 
 class EndEvidence(StrEnum):

@@ -1,18 +1,18 @@
 """Read models of alerts and notices, and requests to change them. Times are aware UTC, durations seconds."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from msgspec import Struct
 
 from aliquot_schema.alerts import AlertRule, DeliveryState, NoticeKind, Severity
+from aliquot_schema.enums import DescribedStr
 
 
-class AlertState(StrEnum):
+class AlertState(DescribedStr):
     """State of an alert, also used as a filter."""
 
-    OPEN = "open"
-    CLOSED = "closed"
+    OPEN = "open", "Its condition holds."
+    CLOSED = "closed", "Its condition no longer holds."
 
 
 class AlertView(Struct, frozen=True, kw_only=True):
@@ -33,6 +33,7 @@ class NoticeRuleView(Struct, frozen=True, kw_only=True):
     """An alert rule."""
 
     rule: AlertRule
+    description: str
     version: int
     """0 = the server's settings."""
     is_on: bool

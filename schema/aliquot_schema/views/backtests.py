@@ -1,33 +1,31 @@
 """Views of backtests: the recorded history run again, compared with how it was decided. Durations are seconds."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
+
+from aliquot_schema.enums import DescribedStr
 
 BASE_LABEL: Final = "as it was decided"
 """Label of the run under the policies of the time."""
 
 
-class BacktestState(StrEnum):
+class BacktestState(DescribedStr):
     """State of a backtest."""
 
-    QUEUED = "queued"
-    """It starts after the backtests before it."""
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELED = "canceled"
+    QUEUED = "queued", "It starts after the backtests before it."
+    RUNNING = "running", "It is being computed; `progress` says how far."
+    COMPLETED = "completed", "Its result can be read."
+    FAILED = "failed", "It ended without a result; `failure` says why."
+    CANCELED = "canceled", "An operator stopped it."
 
 
-class TuneApply(StrEnum):
+class TuneApply(DescribedStr):
     """What becomes of a better policy that a tuning finds."""
 
-    MANUAL = "manual"
-    """An operator applies it."""
-    AUTO = "auto"
-    """It is applied, and taken back if live waits stay above the forecasts' band."""
+    MANUAL = "manual", "An operator applies it."
+    AUTO = "auto", "It is applied, and taken back if live waits stay above the forecasts' band."
 
 
 class BacktestSpread(Struct, frozen=True, kw_only=True):

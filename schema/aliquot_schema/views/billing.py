@@ -1,11 +1,11 @@
 """Read models of prices, statements, estimates and fair shares. Money is in units of the currency."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from msgspec import Struct
 
 from aliquot_schema.billing import AtBudget, TimeKind
+from aliquot_schema.enums import DescribedStr
 
 
 class PriceView(Struct, frozen=True, kw_only=True):
@@ -71,11 +71,11 @@ class StatementView(Struct, frozen=True, kw_only=True):
     """Why its sessions waited, in sentences."""
 
 
-class DocumentFormat(StrEnum):
+class DocumentFormat(DescribedStr):
     """Format of a statement."""
 
-    CSV = "csv"
-    HTML = "html"
+    CSV = "csv", "One figure per row, for a spreadsheet or a program."
+    HTML = "html", "A page to read or print."
 
 
 class CostView(Struct, frozen=True, kw_only=True):

@@ -1,11 +1,11 @@
 """Read models of bookings."""
 
 from datetime import datetime
-from enum import StrEnum
 
 from msgspec import Struct
 
 from aliquot_schema.bookings import BookingKind, BookingState
+from aliquot_schema.enums import DescribedStr
 
 
 class BookedGpuView(Struct, frozen=True, kw_only=True):
@@ -72,19 +72,14 @@ class BookingEffectView(Struct, frozen=True, kw_only=True):
     """Seconds of the longest delay; None = there is none, or it is not known."""
 
 
-class ImportedRowState(StrEnum):
+class ImportedRowState(DescribedStr):
     """What became of a row of a file, or would."""
 
-    BOOKED = "booked"
-    """It is booked."""
-    BOOKABLE = "bookable"
-    """It would be booked; nothing is stored in a dry run."""
-    KNOWN = "known"
-    """The same booking exists already."""
-    REFUSED = "refused"
-    """Its GPUs cannot be free then, or a quota does not allow it."""
-    WRONG = "wrong"
-    """The row cannot be read, or a value is wrong."""
+    BOOKED = "booked", "It is booked."
+    BOOKABLE = "bookable", "It would be booked; nothing is stored in a dry run."
+    KNOWN = "known", "The same booking exists already."
+    REFUSED = "refused", "Its GPUs cannot be free then, or a quota does not allow it."
+    WRONG = "wrong", "The row cannot be read, or a value is wrong."
 
 
 class ImportedRowView(Struct, frozen=True, kw_only=True):

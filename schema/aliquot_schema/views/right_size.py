@@ -1,22 +1,18 @@
 """Views of right-size advice: what the next session of a command needs, from what its last ones used."""
 
-from enum import StrEnum
-
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 
-class RightSizeKind(StrEnum):
+
+class RightSizeKind(DescribedStr):
     """Part of a request that advice is about."""
 
-    GPUS = "gpus"
-    """Number of GPUs of all kernels together."""
-    SHARE = "share"
-    """Share of a single GPU."""
-    GPU_MEMORY = "gpu_memory"
-    """Memory of each GPU."""
-    MEMORY = "memory"
-    """Host memory of each kernel."""
-    TIME_LIMIT = "time_limit"
+    GPUS = "gpus", "Number of GPUs of all kernels together."
+    SHARE = "share", "Share of a single GPU."
+    GPU_MEMORY = "gpu_memory", "Memory of each GPU."
+    MEMORY = "memory", "Host memory of each kernel."
+    TIME_LIMIT = "time_limit", "The time limit."
 
 
 class RightSizeFigure(Struct, frozen=True, kw_only=True):

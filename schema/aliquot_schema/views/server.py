@@ -1,22 +1,20 @@
 """Read models of the servers: leadership, the Ray cluster, discrepancies and database copies."""
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
 from aliquot_schema.cluster.findings import Discrepancy
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.orchestration import OrchestratorState
 
 
-class ServerRole(StrEnum):
+class ServerRole(DescribedStr):
     """Role of a server."""
 
-    LEADER = "leader"
-    """Schedules, launches and receives the agents' reports."""
-    FOLLOWER = "follower"
-    """Follows the event log and answers queries."""
+    LEADER = "leader", "Schedules, launches and receives the agents' reports."
+    FOLLOWER = "follower", "Follows the event log and answers queries."
 
 
 class OrchestratorView(Struct, frozen=True, kw_only=True):

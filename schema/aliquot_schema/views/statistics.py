@@ -5,11 +5,11 @@ Time series have equal steps; None = nothing was measured. Durations are seconds
 
 from collections.abc import Callable
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 from msgspec import Struct
 
+from aliquot_schema.enums import DescribedStr
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.agents import HolderView
 from aliquot_schema.views.billing import CostView
@@ -22,11 +22,11 @@ POINTS_MAX: Final = 2_000
 Points = tuple[float | None, ...]
 
 
-class UsageBy(StrEnum):
+class UsageBy(DescribedStr):
     """Grouping of usage."""
 
-    USER = "user"
-    PROJECT = "project"
+    USER = "user", "One row per user."
+    PROJECT = "project", "One row per project."
 
 
 class HistorySeriesView(Struct, frozen=True, kw_only=True):

@@ -108,14 +108,16 @@ def _print_rules(found: "Iterable[NoticeRule]", *, as_json: bool) -> None:
     if as_json:
         print_json(list(found))
         return
-    rows = table("rule", "state", "above", "for", "severity", "muted until")
+    rows = table("rule", "state", "above", "for", "severity", "muted until", "opens when")
     for one in found:
         above = duration(one.threshold) if one.unit == "seconds" else f"{one.threshold} {one.unit}" if one.unit else ""
         if one.floor:
             above = f"{above}, of at least {one.floor}"
         is_on = "on" if one.is_on else "off"
         held = duration(one.for_s) if one.for_s else ""
-        rows.add_row(*cells(one.rule.value, is_on, above, held, one.severity.value, moment(one.muted_until)))
+        rows.add_row(
+            *cells(one.rule.value, is_on, above, held, one.severity.value, moment(one.muted_until), one.description)
+        )
     show_table(rows)
 
 

@@ -77,6 +77,7 @@ test("an alert hides only the problem it is about", () => {
 
 const RULE: rules.Rule = {
   rule: "long_wait",
+  description: "A session waits longer than the threshold.",
   version: 3,
   is_on: true,
   threshold: 86_400,

@@ -11,6 +11,7 @@ from aliquot_docs.drawing.state_arcs import state_arcs
 from aliquot_docs.pages import commands, fair_share, job_environment, modules, rest_reference, settings, slurm, words
 from aliquot_docs.pages.graphql_reference import graphql_pages
 from aliquot_docs.pages.troubleshooting import troubleshooting_sections
+from aliquot_schema.alerts import AlertRule
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.reasons import Reason
@@ -41,6 +42,7 @@ def _parts() -> Mapping[str, Callable[[], str]]:
         "findings.txt": lambda: words.members_table(Discrepancy, head="finding"),
         "session-states.txt": lambda: words.members_table(SessionState, head="state"),
         "kernel-states.txt": lambda: words.members_table(KernelState, head="state"),
+        "alert-rules.txt": lambda: words.members_table(AlertRule, head="rule"),
         "agent-states.txt": lambda: words.members_table(AgentState, head="state"),
         "session-moves.txt": lambda: words.moves_table(SESSION_MOVES),
         "roles.txt": lambda: words.roles_table(Role),

@@ -87,13 +87,16 @@ class Alert:
 @strawberry.type(description="An alert rule: the condition under which alerts open.")
 class NoticeRule:
     rule: AlertRule = strawberry.field(description="The rule.")
+    description: str = strawberry.field(description="When an alert of it opens, as a sentence.")
     version: int = strawberry.field(description="Incremented by every change; 0 = the server's settings.")
     is_on: bool = strawberry.field(description="Whether the rule is evaluated.")
     threshold: int = strawberry.field(description="Threshold in the rule's unit; an alert opens above it.")
     unit: str = strawberry.field(
-        description="Unit of the threshold: tasks, seconds or percent; empty if the rule has none."
+        description="Unit of the threshold, like tasks, seconds or percent; empty if the rule has none."
     )
-    floor: int = strawberry.field(description="failure_rate only: minimum number of sessions that ended in the hour.")
+    floor: int = strawberry.field(
+        description="How many are compared at least: sessions or similar runs, or tasks of an array; 0 = it has none."
+    )
     for_s: int = strawberry.field(description="Seconds that the condition must hold without interruption.")
     severity: Severity = strawberry.field(description="Severity of its alerts.")
     muted_until: datetime | None = strawberry.field(

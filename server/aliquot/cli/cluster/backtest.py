@@ -231,7 +231,7 @@ def _print_list(found: "Sequence[Backtest]", *, as_json: bool) -> None:
         return
     rows = table("id", "started", "by", "state", "runs")
     for one in found:
-        state = f"{one.state}, {one.progress:.0%}" if one.state == "running" else one.state
+        state = f"{one.state}, {100 * one.progress:.0f} %" if one.state == "running" else one.state
         what = "; ".join(one.labels)
         said = f"{what}: {one.failure}" if one.failure else what
         rows.add_row(*cells(one.id, moment(one.created_at), printable(one.created_by), state, printable(said)))
@@ -250,7 +250,12 @@ def print_rows(rows: "Sequence[BacktestRow]") -> None:
 def _figures(row: "BacktestRow") -> tuple[str, ...]:
     times = [duration(value) for value in (row.wait.mean, row.wait.p95, row.wait.max)]
     times += [duration(value) for value in (row.completion.mean, row.completion.p95)]
-    shares = (f"{row.slowdown:.1f}", f"{row.utilization:.0%}", str(row.preemptions), f"{row.fairness_users:.2f}")
+    shares = (
+        f"{row.slowdown:.1f}",
+        f"{100 * row.utilization:.0f} %",
+        str(row.preemptions),
+        f"{row.fairness_users:.2f}",
+    )
     return (row.label, *times, *shares)
 
 

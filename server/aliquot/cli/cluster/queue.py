@@ -155,7 +155,7 @@ def projects_table(projects: "Sequence[Project]") -> Table:
             one.total_queued,
             _number(one.allocated_gpus),
             *hours,
-            f"{one.share:.1%}",
+            f"{100 * one.share:.1f} %",
         )
         users, limits = ", ".join(one.users), "" if one.quota is None else terms(one.quota)
         known = "" if one.quota is None else limits_text(one.quota)
@@ -261,7 +261,7 @@ def usage(
     rows = Table(Column("project", width_min=12), Column("user", width_min=8), *numbers)
     for one in sorted(found, key=lambda one: -one.gpu_hours_decayed):
         hours = (_hours(number) for number in (one.gpu_hours, one.gpu_hours_month, one.gpu_hours_decayed))
-        rows.add(one.project, one.user, *hours, f"{one.share:.1%}")
+        rows.add(one.project, one.user, *hours, f"{100 * one.share:.1f} %")
     rows.show()
 
 
@@ -308,7 +308,7 @@ def _print_period(
     else:
         rows = Table(Column(by, width_min=12), Column("GPU-hours", is_number=True), Column("use", is_number=True))
         for name, hours, use in [*sums, ("all", sum(hours for _, hours, _ in sums), None)]:
-            rows.add(name, _hours(hours), "" if use is None else f"{use:.0f}%")
+            rows.add(name, _hours(hours), "" if use is None else f"{use:.0f} %")
         rows.show()
     if found.warning is not None:
         print(f"aliquot: {found.warning}", file=sys.stderr)

@@ -49,9 +49,9 @@ def statement_lines(found: "Statement") -> "Iterator[str]":
     yield f"{'project':<20} {printable(found.project)}, {found.month}"
     yield f"{'held':<20} {found.gpu_hours:.2f} GPU-hours"
     for line in found.lines:
-        yield f"  {line.kind.replace('lost_', 'lost to '):<18} {line.gpu_hours:.2f} ({line.part:.1%})"
+        yield f"  {line.kind.replace('lost_', 'lost to '):<18} {line.gpu_hours:.2f} ({100 * line.part:.1f} %)"
     if found.ettr is not None:
-        yield f"{'ETTR':<20} {found.ettr:.1%} of the held time was not lost"
+        yield f"{'ETTR':<20} {100 * found.ettr:.1f} % of the held time was not lost"
     yield f"{'cost':<20} {found.cost:.2f} {unit}"
     if found.credited:
         yield f"{'credited':<20} {found.credited:.2f} {unit}"
@@ -59,7 +59,7 @@ def statement_lines(found: "Statement") -> "Iterator[str]":
         yield f"{'budget':<20} {found.budget:.2f} {unit}"
     if found.open_gpu_hours:
         yield f"{'still held':<20} {found.open_gpu_hours:.2f} GPU-hours, {found.open_cost:.2f} {unit}"
-    yield f"{'share':<20} {found.share:.1%}, entitled to {found.entitlement:.1%}"
+    yield f"{'share':<20} {100 * found.share:.1f} %, entitled to {100 * found.entitlement:.1f} %"
     if found.mean_wait is not None:
         yield f"{'sessions':<20} {found.sessions}, which waited {duration(found.mean_wait)} on average"
     for text in found.behind:
@@ -80,7 +80,7 @@ def _print_all(found: "tuple[Statement, ...]", *, as_json: bool) -> None:
         lost = hours["lost_failure"] + hours["lost_preemption"]
         money = f"{one.cost:.2f} {one.currency}"
         figures = (f"{one.gpu_hours:.2f}", f"{hours['idle']:.2f}", f"{lost:.2f}", money)
-        rows.add(one.project, *figures, f"{one.share:.1%}", f"{one.entitlement:.1%}")
+        rows.add(one.project, *figures, f"{100 * one.share:.1f} %", f"{100 * one.entitlement:.1f} %")
     rows.show()
 
 
@@ -113,7 +113,12 @@ def _shares_table(found: "tuple[FairShare, ...]") -> None:
     )
     for one in found:
         reached = "" if one.at_entitlement_at is None else moment(one.at_entitlement_at)
-        figures = (f"{one.share:.1%}", f"{one.entitlement:.1%}", f"{one.gpu_hours_decayed:.2f}", f"{one.gpus_held:g}")
+        figures = (
+            f"{100 * one.share:.1f} %",
+            f"{100 * one.entitlement:.1f} %",
+            f"{one.gpu_hours_decayed:.2f}",
+            f"{one.gpus_held:g}",
+        )
         rows.add(one.project, one.user, *figures, reached)
     rows.show()
     for one in found:

@@ -63,7 +63,7 @@ def stats_lines(found: "SessionStats", *, names: Mapping[str, str]) -> Iterator[
         yield f"{'lost':<12} {found.lost_gpu_hours:g} GPU-hours of work, {found.credited_gpu_hours:g} not charged"
     if found.ettr is not None:
         of = f"{duration(found.productive)} productive of {duration(found.held)} with GPUs"
-        yield f"{'ETTR':<12} {found.ettr * 100:.1f}%: {of}"
+        yield f"{'ETTR':<12} {100 * found.ettr:.1f} %: {of}"
     if found.cost is not None:
         yield f"{'cost':<12} {printable(found.cost.text)}"
     for gpu in found.gpus:
@@ -110,11 +110,11 @@ def host_text(host: "HostStats") -> str:
 
 
 def gpu_text(gpu: "GpuStats", *, name: str) -> str:
-    """One GPU: `cuda1 on gpu01: 62% busy (at most 98%), memory at most 30.1/80 GiB`; shares are named."""
+    """One GPU: `cuda1 on gpu01: 62 % busy (at most 98 %), memory at most 30.1/80 GiB`; shares are named."""
     share = "" if gpu.share == 1 else f", {gpu.share:g} of it, measured with its other holders"
     use = "not measured"
     if gpu.utilization is not None:
-        use = f"{gpu.utilization:.0f}% busy (at most {gpu.utilization_max or 0.0:.0f}%)"
+        use = f"{gpu.utilization:.0f} % busy (at most {gpu.utilization_max or 0.0:.0f} %)"
     memory = ""
     if gpu.memory_peak_gb is not None:
         held = None if gpu.memory_gb is None else round(gpu.memory_gb * _GB)

@@ -73,7 +73,7 @@ def forecast_sentence(session: "Session", *, now: datetime) -> str:
     if shown.end is not None:
         parts.append(f"ends about {clock_text(shown.end.p50, now=now)}")
     if shown.within_hour is not None and shown.start.p90 - now > timedelta(hours=1):
-        parts.append(f"starts within an hour with a probability of {shown.within_hour:.0%}")
+        parts.append(f"starts within an hour with a probability of {100 * shown.within_hour:.0f} %")
     return "; ".join([*parts, *_basis(forecast, shown)])
 
 
@@ -106,7 +106,7 @@ def _basis(forecast: "Forecast", shown: "StartForecast") -> list[str]:
     if shown.basis != "simulation":
         found.append(f"from {printable(shown.basis)}, because the simulation was clearly less accurate lately")
     if forecast.alike is not None and forecast.alike_inside is not None:
-        found.append(f"of {forecast.alike} like this, {forecast.alike_inside:.0%} started inside the band")
+        found.append(f"of {forecast.alike} like this, {100 * forecast.alike_inside:.0f} % started inside the band")
     if forecast.missing is not None:
         found.append(f"as of {duration(shown.age)} ago, because {printable(forecast.missing)}")
     return found
@@ -124,16 +124,16 @@ def accuracy_lines(accuracy: "ForecastAccuracy") -> list[str]:
             rows.add(
                 printable(one.group),
                 one.count,
-                f"{one.inside:.0%}",
-                f"{one.inside_low:.0%} to {one.inside_high:.0%}",
-                *(f"{part:.0%}" for part in (one.below, one.above, one.within_10_min, one.within_factor_2)),
+                f"{100 * one.inside:.0f} %",
+                f"{100 * one.inside_low:.0f} % to {100 * one.inside_high:.0f} %",
+                *(f"{100 * part:.0f} %" for part in (one.below, one.above, one.within_10_min, one.within_factor_2)),
                 duration(one.error),
                 duration(one.error_of_average),
             )
         lines += rows.shown()
     else:
         lines.append("no forecast has been judged yet")
-    part = "" if accuracy.unknown_part is None else f" ({accuracy.unknown_part:.0%})"
+    part = "" if accuracy.unknown_part is None else f" ({100 * accuracy.unknown_part:.0f} %)"
     lines.append(f"unknown: {accuracy.unknown}{part}; left the queue before they could be judged: {accuracy.censored}")
     lines.append(
         f"forecast to start now: {accuracy.started_now}, of which {accuracy.now_true} did; "

@@ -115,6 +115,8 @@ class NoticeRule(Struct, frozen=True, kw_only=True):
 
     rule: AlertRule
     """The rule."""
+    description: str
+    """When an alert of it opens, as a sentence."""
     version: int
     """Incremented by every change; 0 = the server's settings."""
     is_on: bool
@@ -122,9 +124,9 @@ class NoticeRule(Struct, frozen=True, kw_only=True):
     threshold: int
     """Threshold in the rule's unit; an alert opens above it."""
     unit: str
-    """Unit of the threshold: tasks, seconds or percent; empty if the rule has none."""
+    """Unit of the threshold, like tasks, seconds or percent; empty if the rule has none."""
     floor: int
-    """failure_rate only: minimum number of sessions that ended in the hour."""
+    """How many are compared at least: sessions or similar runs, or tasks of an array; 0 = it has none."""
     for_s: int
     """Seconds that the condition must hold without interruption."""
     severity: Severity

@@ -305,7 +305,7 @@ message field limit actual } ... on Unauthenticated { code message } ... on Forb
 code message } ... on Unavailable { code message } ... on Error { code message }""",
     "NoticePreferencesChangeSuccess": """preferences { ...NoticePreferences } revision""",
     "NoticeReceiver": """name kind tells_alerts tells_owners least_severity kinds is_quiet""",
-    "NoticeRule": """rule version is_on threshold unit floor for_s severity muted_until changed_at""",
+    "NoticeRule": """rule description version is_on threshold unit floor for_s severity muted_until changed_at""",
     "NoticeRuleChangeResult": """
 __typename ... on NoticeRuleChangeSuccess { rule { ...NoticeRule } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit

@@ -145,7 +145,7 @@ def out_of_bounds(row: BacktestRow, base: BacktestRow) -> str | None:
     if row.fairness_users < base.fairness_users - FAIRNESS_LOSS_MAX:
         return f"fairness among users falls from {base.fairness_users:.2f} to {row.fairness_users:.2f}"
     if row.utilization < base.utilization - UTILIZATION_LOSS_MAX:
-        return f"the GPUs in use fall from {base.utilization:.1%} to {row.utilization:.1%}"
+        return f"the GPUs in use fall from {100 * base.utilization:.1f} % to {100 * row.utilization:.1f} %"
     return None
 
 
@@ -249,7 +249,7 @@ def _judged(before: BacktestRow, after: BacktestRow, changes: tuple[TuningChange
     if gain < GAIN_MIN:
         return False, f"What helped on the first part does not help on the later sessions ({waits}): keep the policy."
     figures = "mean, 95th percentile and slowdown together"
-    return True, f"Better on sessions that the search has not seen: {waits}; {figures} are {gain:.0%} better."
+    return True, f"Better on sessions that the search has not seen: {waits}; {figures} are {100 * gain:.0f} % better."
 
 
 def _duration(seconds: float) -> str:

@@ -50,6 +50,7 @@ def rule_view(rule: NoticeRule) -> NoticeRuleView:
     kind = AlertRule(rule.id)
     return NoticeRuleView(
         rule=kind,
+        description=kind.description,
         version=rule.version,
         is_on=rule.is_on,
         threshold=rule.threshold,

@@ -153,7 +153,7 @@ class PolicyTrial:
         above = self._above(facts["version"])
         is_out = above is not None and above > ABOVE_MAX
         if above is not None and is_out and left_us is not None and now_us - int(left_us) >= LEFT_US:
-            what = f"{above:.0%} of the sessions started after the P90 they were told"
+            what = f"{100 * above:.0f} % of the sessions started after the P90 they were told"
             return "policy_trial_taken_back", known | {"state": TAKEN_BACK, "reason": f"{what}, for {LEFT_H} h"}
         if now_us - int(facts["since_us"]) >= TRIAL_US:
             return "policy_trial_ended", known | {"state": "kept", "reason": _kept(above)}

@@ -77,8 +77,8 @@ def html_text(one: StatementView) -> str:
         money.append(("Still held, entered at the release", still))
     wait = "" if one.mean_wait is None else format_duration(round(one.mean_wait))
     facts = [
-        ("Share of what all projects held", f"{one.share:.1%}"),
-        ("Entitlement", f"{one.entitlement:.1%}"),
+        ("Share of what all projects held", f"{100 * one.share:.1f} %"),
+        ("Entitlement", f"{100 * one.entitlement:.1f} %"),
         ("Sessions that ended", f"{one.sessions}"),
         ("Their mean wait", wait),
         ("Preemptions", f"{one.preemptions}"),

@@ -104,13 +104,13 @@ class _Competitors:
                 else f"falls to the entitlement at {moment(reached_us):%Y-%m-%d %H:%M} UTC"
             )
             return (
-                f"The share of {share:.1%} is above the entitlement of {entitlement:.1%}. Half of the usage is "
-                f"forgotten every {half_life}; if nothing more is held, the share {fall}. "
+                f"The share of {100 * share:.1f} % is above the entitlement of {100 * entitlement:.1f} %. Half of the "
+                f"usage is forgotten every {half_life}; if nothing more is held, the share {fall}. "
                 "A shorter time limit moves a session up immediately."
             )
         if share < entitlement - _EQUAL:
             return (
-                f"The share of {share:.1%} is below the entitlement of {entitlement:.1%}: fair share moves these "
-                "sessions up. Their wait and their time limit decide the rest."
+                f"The share of {100 * share:.1f} % is below the entitlement of {100 * entitlement:.1f} %: fair share "
+                "moves these sessions up. Their wait and their time limit decide the rest."
             )
-        return f"The share equals the entitlement of {entitlement:.1%}. Wait and time limit decide the order."
+        return f"The share equals the entitlement of {100 * entitlement:.1f} %. Wait and time limit decide the order."

@@ -176,16 +176,17 @@ def _behind(state: State, found: Statement, *, share: float, entitlement: float,
         yield f"The sessions that ended had waited {format_duration(round(wait_s))} on average before they started."
     if share > entitlement and state.policy.order == "fair_share":
         yield (
-            f"It held {share:.1%} of all device time with an entitlement of {entitlement:.1%}, so sessions of other "
-            "projects came first under fair share."
+            f"It held {100 * share:.1f} % of all device time with an entitlement of {100 * entitlement:.1f} %, so "
+            "sessions of other projects came first under fair share."
         )
     if found.preemptions:
         yield f"Its sessions were preempted {found.preemptions} time{'s' if found.preemptions > 1 else ''}."
     lost = found.lost_failure + found.lost_preemption
     if found.held and lost > IDLE_NAMED * found.held:
-        yield f"{lost / found.held:.0%} of what it held was lost to failures and preemption and had to be run again."
+        lost_pct = 100 * lost / found.held
+        yield f"{lost_pct:.0f} % of what it held was lost to failures and preemption and had to be run again."
     if found.held and found.idle > IDLE_NAMED * found.held:
-        yield f"{found.idle / found.held:.0%} of what it held was idle, and counted in its usage like the rest."
+        yield f"{100 * found.idle / found.held:.0f} % of what it held was idle, and counted in its usage like the rest."
     quota = state.quotas.get(found.account)
     if quota is not None and quota.budget is not None and found.cost >= quota.budget:
         prices = state.policy.prices

@@ -37,7 +37,7 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
     setOpen(!isOpen);
   };
   return (
-    <div className="row period">
+    <div className="row fields period">
       <Segments
         label="Period"
         value={period.id}

@@ -135,9 +135,21 @@ function SessionFields({ question, wrongs, agents, change }: PartProps) {
           hint="Like 2h30m."
           onChange={(limit) => change({ limit })}
         />
-        <Named label="Pool" value={question.pool} names={poolsOf(agents)} onChange={(pool) => change({ pool })} />
+        <Named
+          label="Pool"
+          value={question.pool}
+          names={poolsOf(agents)}
+          empty="default pool"
+          onChange={(pool) => change({ pool })}
+        />
       </div>
-      <Named label="Project" value={question.project} names={projects} onChange={(project) => change({ project })} />
+      <Named
+        label="Project"
+        value={question.project}
+        names={projects}
+        empty="default project"
+        onChange={(project) => change({ project })}
+      />
     </section>
   );
 }
@@ -176,16 +188,18 @@ interface NamedProps {
   readonly label: string;
   readonly value: string;
   readonly names: readonly string[];
+  /** What the empty value means. */
+  readonly empty?: string;
   readonly onChange: (value: string) => void;
 }
 
-function Named({ label, value, names, onChange }: NamedProps) {
+function Named({ label, value, names, empty = NONE, onChange }: NamedProps) {
   const ids = [...new Set([NONE, ...names, value].filter(Boolean))];
   return (
     <Choice
       label={label}
       value={value || NONE}
-      options={ids.map((id) => ({ id, text: id }))}
+      options={ids.map((id) => ({ id, text: id === NONE ? empty : id }))}
       onChange={(id) => onChange(id === NONE ? "" : id)}
     />
   );

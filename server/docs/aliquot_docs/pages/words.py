@@ -2,28 +2,26 @@
 
 import inspect
 from collections.abc import Iterator, Mapping
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from typing import TypeVar
 
 from aliquot.cli.connection import server
 from aliquot_docs.markdown import code, table, text
-from aliquot_docs.member_docs import member_docs
 from aliquot_schema import errors
+from aliquot_schema.enums import DescribedInt, DescribedStr
 from aliquot_schema.errors import AliquotError
 
 State = TypeVar("State", bound=StrEnum)
 
 
-def members_table(kind: type[StrEnum], *, head: str) -> str:
+def members_table(kind: type[DescribedStr], *, head: str) -> str:
     """Every member of an enumeration, in order."""
-    docs = member_docs(kind)
-    return table((head, "meaning"), ((code(one.value), text(docs.get(one.name, ""))) for one in kind))
+    return table((head, "meaning"), ((code(one.value), text(one.description)) for one in kind))
 
 
-def roles_table(kind: type[IntEnum]) -> str:
+def roles_table(kind: type[DescribedInt]) -> str:
     """Every role, the lowest first."""
-    docs = member_docs(kind)
-    return table(("role", "may"), ((code(one.name.lower()), text(docs[one.name])) for one in kind))
+    return table(("role", "may"), ((code(one.name.lower()), text(one.description)) for one in kind))
 
 
 def moves_table(moves: Mapping[State, frozenset[State]]) -> str:

@@ -40,6 +40,7 @@ export function RuleDialogue({ rule, onClose, onDone }: Props) {
         </Button>
       }
     >
+      <p className="quiet">{rule.description}</p>
       <Check text="Enabled" isOn={draft.isOn} onChange={(isOn) => edit({ isOn })} />
       <div className="pair">
         {rule.unit ? (

@@ -41,7 +41,10 @@ export function Rules({ isAdmin }: { readonly isAdmin: boolean }) {
         >
           {live.data.map((rule) => (
             <tr key={rule.rule}>
-              <td className="nowrap">{words(rule.rule)}</td>
+              <td>
+                {words(rule.rule)}
+                <div className="quiet small sentence">{rule.description}</div>
+              </td>
               <td>
                 <SeverityBadge of={rule.severity} />
               </td>
