@@ -39,7 +39,7 @@ class AlertRule(DescribedStr):
     DISK_LOW = "disk_low", "A disk is nearly full; nothing new is launched there."
     RESULTS_NOT_COPIED = (
         "results_not_copied",
-        "An agent cannot copy results of ended sessions to `results-folder`; it tries every minute.",
+        "An agent cannot copy results of ended sessions to the shared folder; it tries every minute.",
     )
     IDLE_BEHIND_QUOTAS = (
         "idle_behind_quotas",

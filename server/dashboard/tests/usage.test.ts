@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import * as holdings from "../src/usage/holdings";
-import { csvOf, waitQuantile, waitsOf } from "../src/usage/figures";
+import { csvOf, jointUsesOf, waitQuantile, waitsOf } from "../src/usage/figures";
 import { timesOf } from "../src/history/course";
 import { faultOf, periodOf, rangeOf, RANGES, sinceOf } from "../src/usage/ranges";
 
@@ -122,4 +122,28 @@ test("the period in an address", () => {
   });
   for (const nonsense of ["from=x&to=y", "from=2026-05-02&to=2026-05-01", "from=2027-01-01&to=2027-01-02"])
     expect(of(nonsense).id).toBe("day");
+});
+
+test("GPUs of a node with the same users are one row", () => {
+  const gpu = (name: string, utilization_pct: number | null, ...users: string[]) => ({
+    node_id: "n",
+    gpu_id: name,
+    hostname: name.startsWith("other") ? "gpu02" : "gpu01",
+    name,
+    utilization_pct,
+    people: users.map((user) => ({ user, processes: user === "eve" ? 2 : 0 })),
+  });
+  const found = jointUsesOf([
+    gpu("cuda0", 80, "ada"),
+    gpu("cuda1", null),
+    gpu("cuda2", 40, "ada"),
+    gpu("cuda3", null, "ada", "eve"),
+    gpu("other0", 10, "ada"),
+  ]);
+  expect(found).toEqual([
+    { hostname: "gpu01", gpus: ["cuda0", "cuda2"], usePct: 60, who: "ada" },
+    { hostname: "gpu01", gpus: ["cuda1"], usePct: null, who: "free" },
+    { hostname: "gpu01", gpus: ["cuda3"], usePct: null, who: "ada, eve (2 processes)" },
+    { hostname: "gpu02", gpus: ["other0"], usePct: 10, who: "ada" },
+  ]);
 });

@@ -83,7 +83,7 @@ function Begin({ onStarted, onWrong }: BeginProps) {
       else onStarted(outcome.id);
     });
   return (
-    <div className="row fields">
+    <div className="row at-end">
       <Text label="Last" value={since} onChange={setSince} wrong={sinceWrong} />
       <Choice label="Order" value={order} options={optionsOf(ORDERS)} onChange={setOrder} />
       <Choice label="Backfill" value={backfill} options={optionsOf(BACKFILLS)} onChange={setBackfill} />

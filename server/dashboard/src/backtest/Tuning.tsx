@@ -30,7 +30,7 @@ export function BeginTuning({ onStarted, onWrong }: BeginProps) {
         Tuning searches better weights for the order on the first two thirds of the time, and checks them on the later
         sessions, which the search has not seen.
       </p>
-      <div className="row fields">
+      <div className="row at-end">
         <Text label="Tune on the last" value={since} onChange={setSince} wrong={sinceWrong} />
         <Check
           text="Apply a better policy; take it back if sessions start later than forecast for 6 hours"

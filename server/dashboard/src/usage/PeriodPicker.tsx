@@ -37,7 +37,7 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
     setOpen(!isOpen);
   };
   return (
-    <div className="row fields period">
+    <div className="row at-end period">
       <Segments
         label="Period"
         value={period.id}

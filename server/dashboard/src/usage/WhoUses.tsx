@@ -1,16 +1,19 @@
+import { Link } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
 import { percent } from "../format/amounts";
-import { ObservedUseDocument, type ObservedUseQuery } from "../generated/graphql";
+import { ObservedUseDocument } from "../generated/graphql";
+import { jointUsesOf } from "./figures";
 
 const EVERY_MS = 30_000;
-type Gpu = ObservedUseQuery["observed_gpus"][number];
+const ROWS_MAX = 60;
 
 /** Who uses which GPU now, by the processes on it; and this week's hours by person where the server records them. */
 export function WhoUses() {
   const found = useLive(() => ask(ObservedUseDocument, {}), "observed", { everyMs: EVERY_MS }).data;
   if (!found || found.observed_gpus.length === 0) return null;
   const { observed_gpus: gpus, observed_week: week } = found;
+  const uses = jointUsesOf(gpus);
   return (
     <section className="panel stack" aria-label="Who uses GPUs now">
       <h2>Who uses GPUs now</h2>
@@ -43,30 +46,28 @@ export function WhoUses() {
           <thead>
             <tr>
               <th>Node</th>
-              <th>GPU</th>
-              <th>Use</th>
+              <th>GPUs</th>
+              <th>Mean use</th>
               <th>Who</th>
             </tr>
           </thead>
           <tbody>
-            {gpus.map((gpu) => (
-              <tr key={`${gpu.node_id}/${gpu.gpu_id}`}>
-                <td>{gpu.hostname}</td>
-                <td>{gpu.name}</td>
-                <td>{gpu.utilization_pct === null ? "–" : percent(gpu.utilization_pct / 100)}</td>
-                <td>{whoOf(gpu)}</td>
+            {uses.slice(0, ROWS_MAX).map((use) => (
+              <tr key={`${use.hostname}/${use.gpus[0]}`}>
+                <td className="nowrap">{use.hostname}</td>
+                <td>{use.gpus.join(", ")}</td>
+                <td className="nowrap">{use.usePct === null ? "–" : percent(use.usePct / 100)}</td>
+                <td>{use.who}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
+      {uses.length > ROWS_MAX ? (
+        <p className="quiet small">
+          The first {ROWS_MAX} of {uses.length} rows. <Link href="/">Cluster</Link> shows every GPU.
+        </p>
+      ) : null}
     </section>
   );
-}
-
-function whoOf(gpu: Gpu): string {
-  const people = gpu.people.map(({ user, processes }) =>
-    processes ? `${user} (${processes === 1 ? "1 process" : `${processes} processes`})` : user,
-  );
-  return people.join(", ") || "free";
 }

@@ -1,5 +1,8 @@
+import type { ObservedUseQuery } from "../generated/graphql";
 import { csv } from "./csv";
 import type { Finished, Used } from "./loading";
+
+type ObservedGpu = ObservedUseQuery["observed_gpus"][number];
 
 export interface Bin {
   readonly label: string;
@@ -44,4 +47,36 @@ function waitSeconds(sessions: readonly Finished[]): number[] {
   return sessions.flatMap(({ queued_at, started_at }) =>
     started_at ? [Math.max(0, (Date.parse(started_at) - Date.parse(queued_at)) / 1000)] : [],
   );
+}
+
+/** GPUs of one node that are used by the same people. */
+export interface JointUse {
+  readonly hostname: string;
+  readonly gpus: readonly string[];
+  /** The mean of those that are measured; null without any. */
+  readonly usePct: number | null;
+  readonly who: string;
+}
+
+/** What the GPUs of each node are used for now, one row for all that have the same users. */
+export function jointUsesOf(gpus: readonly ObservedGpu[]): JointUse[] {
+  const groups = new Map<string, ObservedGpu[]>();
+  for (const gpu of gpus) {
+    const key = JSON.stringify([gpu.hostname, whoOf(gpu)]);
+    groups.set(key, [...(groups.get(key) ?? []), gpu]);
+  }
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    if (!first) return [];
+    const measured = group.flatMap(({ utilization_pct: pct }) => (pct === null ? [] : [pct]));
+    const usePct = measured.length ? measured.reduce((sum, pct) => sum + pct, 0) / measured.length : null;
+    return [{ hostname: first.hostname, gpus: group.map(({ name }) => name), usePct, who: whoOf(first) }];
+  });
+}
+
+function whoOf({ people }: ObservedGpu): string {
+  const names = people.map(({ user, processes }) =>
+    processes ? `${user} (${processes === 1 ? "1 process" : `${processes} processes`})` : user,
+  );
+  return names.join(", ") || "free";
 }

@@ -30,7 +30,7 @@ export function AuditTab() {
       <HeldBy />
       <section className="stack" aria-label="Changes">
         <h2>Changes</h2>
-        <div className="row wide fields audit-filters">
+        <div className="row wide at-end audit-filters">
           <Segments label="Actors" value={filters.who} options={WHO} onChange={(who) => change({ who })} />
           <Text
             label="Subject"

@@ -48,7 +48,7 @@ export function HeldBy() {
   return (
     <section className="panel stack" aria-label="Holders of a device">
       <h2>Holders of a device</h2>
-      <div className="row wide fields audit-filters">
+      <div className="row wide at-end audit-filters">
         <Choice
           label="Device"
           value={isOther ? OTHER : device || NONE}
