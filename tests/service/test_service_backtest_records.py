@@ -13,7 +13,7 @@ from aliquot.service.backtests.ports import (
     INTERRUPTED,
     INTERRUPTIONS_MAX,
     KILLED,
-    LOST_US,
+    LOST_S,
     BacktestNews,
     BacktestOrder,
     StoredBacktest,
@@ -24,7 +24,7 @@ from aliquot_schema.requests import Caller, NewBacktest, NewBacktestRun, NewTuni
 from aliquot_schema.views.backtests import BacktestReport, BacktestState, BacktestView, TuningChange, TuningReport
 from backtest_records import MemoryBacktests, sources
 from service_bench import agent
-from service_stage import Stage, stage
+from service_stage import Stage, StepClock, stage
 
 pytestmark = pytest.mark.anyio
 OPERATOR = Caller(user=UserId("root"), request_id="req_1", role=Role.OPERATOR)
@@ -54,11 +54,16 @@ class FakeRunner:
 
 
 def server(
-    on: Stage, records: MemoryBacktests, runner: FakeRunner | None = None, *, is_shared: bool = True
+    on: Stage,
+    records: MemoryBacktests,
+    runner: FakeRunner | None = None,
+    *,
+    is_shared: bool = True,
+    clock: StepClock | None = None,
 ) -> Backtests:
     """A server of the cluster whose database has these records."""
     found = sources(runner or FakeRunner(), records, is_shared=is_shared)
-    return Backtests(state=on.state, journal=on.journal, clock=on.clock, sources=found)
+    return Backtests(state=on.state, journal=on.journal, clock=clock or on.clock, sources=found)
 
 
 async def until_it_is(state: BacktestState, tests: Backtests, name: str) -> BacktestView:
@@ -122,7 +127,7 @@ async def test_a_tuning_whose_server_died_is_run_again_by_another_one_with_its_o
         await until_it_is(BacktestState.RUNNING, after, begun.id)
         await after.resume()
         assert runner.orders == [], "its server may be alive"
-        on.clock.advance(LOST_US / 1e6 + 1)
+        on.clock.advance(LOST_S + 1)
         assert (await after.backtests(OPERATOR))[0].state is BacktestState.QUEUED
         await after.resume()
         await until_it_is(BacktestState.RUNNING, after, begun.id)
@@ -140,7 +145,7 @@ async def test_a_backtest_that_only_waited_is_not_the_reason_why_its_server_was_
         names = [(await dead.start_backtest(OPERATOR, FCFS)).id for _ in range(2)]
         await until(lambda: records.kept[names[0]].view.state is BacktestState.RUNNING)
         await after.resume()
-        on.clock.advance(LOST_US / 1e6 + 1)
+        on.clock.advance(LOST_S + 1)
         await after.resume()
         orders = [records.kept[name].order for name in names]
         assert [order and order.interruptions for order in orders] == [1, 0]
@@ -164,7 +169,7 @@ async def test_a_backtest_is_not_run_by_two_servers_when_both_were_without_the_d
             await second.resume()
         records_2.is_away = False
         await second.resume()
-        on.clock.advance(LOST_US / 1e6 + 1)
+        on.clock.advance(LOST_S + 1)
         await second.resume()
         await until_it_is(BacktestState.RUNNING, second, begun.id)
         assert not runner.closed.is_set()
@@ -183,17 +188,48 @@ async def test_a_backtest_whose_server_is_alive_is_not_taken_over_when_the_datab
         begun = await first.start_backtest(OPERATOR, FCFS)
         await second.resume()
         records.is_away = True
-        on.clock.advance(LOST_US / 1e6 + 1)
+        on.clock.advance(LOST_S + 1)
         with pytest.raises(StoreUnavailable):
             await second.resume()
         records.is_away = False
         saved_us = records.kept[begun.id].saved_us
         for resumed in (second, server(on, records)):
             await resumed.resume()
-            on.clock.advance(LOST_US / 2e6)
+            on.clock.advance(LOST_S / 2)
             await resumed.resume()
             assert records.kept[begun.id].saved_us == saved_us
         await first.close()
+
+
+@pytest.mark.parametrize("ahead_s", [600, -600])
+async def test_a_server_with_another_clock_takes_over_only_what_is_not_saved_any_more(
+    monkeypatch: pytest.MonkeyPatch, ahead_s: int
+) -> None:
+    monkeypatch.setattr(runs, "SAVE_S", 0.01)
+    async with stage([agent("a", devices=4)]) as on:
+        records, runner, clock = MemoryBacktests(), FakeRunner(), StepClock()
+        clock.correct(on.clock.now_us() + 1_000_000_000)
+        on.clock.correct(clock.now_us() - ahead_s * 1_000_000)
+        alive, other = server(on, records), server(on, records, runner, clock=clock)
+        begun = await alive.start_backtest(OPERATOR, FCFS)
+        await until_it_is(BacktestState.RUNNING, other, begun.id)
+        for _ in range(3):
+            await other.resume()
+            assert (await other.backtests(OPERATOR))[0].state is BacktestState.RUNNING
+            saved_us = records.kept[begun.id].saved_us
+            await until(lambda saved_us=saved_us: records.kept[begun.id].saved_us != saved_us)  # type: ignore[misc]
+            clock.advance(LOST_S + 1)
+        assert runner.orders == []
+        monkeypatch.setattr(runs, "SAVE_S", 1000)
+        saved_us = records.kept[begun.id].saved_us
+        await until(lambda: records.kept[begun.id].saved_us != saved_us)
+        await other.resume()
+        clock.advance(LOST_S + 1)
+        await other.resume()
+        await until_it_is(BacktestState.RUNNING, other, begun.id)
+        assert len(runner.orders) == 1
+        await alive.close()
+        await other.close()
 
 
 @pytest.mark.parametrize(("interruptions", "said"), [(INTERRUPTIONS_MAX, KILLED), (None, INTERRUPTED)])
@@ -287,7 +323,7 @@ async def test_a_server_that_lost_a_backtest_leaves_it_to_the_one_that_runs_it(
             monkeypatch.setattr(runs, "SAVE_S", 0.01)
             runner.may_end.set()
             await until_it_is(BacktestState.FAILED, first, begun.id)
-        on.clock.advance(LOST_US / 1e6 + 1)
+        on.clock.advance(LOST_S + 1)
         await second.resume()
         await until(lambda: records.kept[begun.id].view.state is BacktestState.RUNNING and bool(runner_2.orders))
         records.is_away = False

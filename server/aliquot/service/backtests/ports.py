@@ -14,7 +14,7 @@ from aliquot_schema.views.backtests import BacktestReport, BacktestState, Backte
 
 KEPT_MAX: Final = 50
 """Backtests that are kept, the newest."""
-LOST_US: Final = 30_000_000
+LOST_S: Final = 30.0
 """A server saves its backtests every few seconds until they end. One not saved for longer was left by its server."""
 OPEN: Final = (BacktestState.QUEUED, BacktestState.RUNNING)
 INTERRUPTIONS_MAX: Final = 3
@@ -83,23 +83,17 @@ class StoredBacktest(Struct, frozen=True, kw_only=True):
 
     view: BacktestView
     saved_us: int
-    """0 = its server was stopped in order."""
+    """By the clock of that server; 0 = it was stopped in order."""
     order: BacktestOrder | None = None
     """What to run until it has ended; only `find` reads it. None = an earlier release began it."""
 
-    def is_left(self, now_us: int, *, is_shared: bool) -> bool:
+    def is_left(self, *, is_silent: bool) -> bool:
         """Whether its server stopped before its end, so that another one takes it over; this server does not run it.
 
         Args:
-            is_shared: whether other servers use the database. Without them nothing else runs it; with them it is left
-                if it was not saved for `LOST_US`.
+            is_silent: whether no server can be running it without having saved it.
         """
-        is_stopped = not is_shared or self.saved_us == 0 or now_us - self.saved_us > LOST_US
-        return self.view.state in OPEN and is_stopped
-
-    def as_of(self, now_us: int, *, is_shared: bool) -> BacktestView:
-        """The backtest as of now; this server does not run it. One that is left waits to be taken over."""
-        return requeued(self.view) if self.is_left(now_us, is_shared=is_shared) else self.view
+        return self.view.state in OPEN and (is_silent or self.saved_us == 0)
 
 
 class BacktestRecords(Protocol):

@@ -18,7 +18,7 @@ from aliquot.service.backtests.ports import (
     INTERRUPTIONS_MAX,
     KEPT_MAX,
     KILLED,
-    LOST_US,
+    LOST_S,
     OPEN,
     BacktestNews,
     BacktestOrder,
@@ -54,8 +54,9 @@ class BacktestRuns:
         self._unreadable: deque[str] = deque(maxlen=KEPT_MAX)
         """Backtests that could not be taken over, which is logged once: their rows are damaged."""
         self._turn = asyncio.Lock()
-        self._reached_s: float | None = None
-        """Since when the database could be read whenever this server looked for unfinished backtests; monotonic."""
+        self._saves: dict[str, tuple[int, float]] = {}
+        """When each unfinished backtest was saved last, and the monotonic time when this server first saw that: clocks
+        of servers differ. Empty after the database could not be read, as no server can save then."""
         self._applying = ""  # the tuning whose proposal is being committed, or was last
 
     @property
@@ -79,15 +80,14 @@ class BacktestRuns:
     async def resume(self) -> None:
         """Take over the backtests that their servers left unfinished, the oldest first.
 
-        One whose server did not stop in order waits until the database could be read for `LOST_US`: its server may be
-        alive, and save it as soon as the database is back.
+        One whose server did not stop in order waits until this server has seen no save of it for `LOST_S`, while the
+        database could be read: its server may be alive, and save it as soon as the database is back.
         """
-        since_s, now_us = self._reached_s, self._clock.now_us()  # of before the read, which may take long
-        is_settled = since_s is not None and self._clock.monotonic() - since_s > LOST_US / 1e6
+        at_s = self._clock.monotonic()  # of before the read, which may take long
         try:
-            await self._resume_left(now_us if is_settled else 0)
+            await self._resume_left(at_s)
         except StoreUnavailable:
-            self._reached_s = None
+            self._saves.clear()
             raise
 
     async def find(self, name: str) -> BacktestView | None:
@@ -142,18 +142,13 @@ class BacktestRuns:
             self._views[view.id] = view
         await self._save(view, now_us=self._clock.now_us())
 
-    async def _resume_left(self, at_us: int) -> None:
-        """
-        Args:
-            at_us: one that was not saved for `LOST_US` before this time was left; 0 = only those of servers that
-                stopped in order.
-        """
+    async def _resume_left(self, at_s: float) -> None:
         stored = await self._sources.records.newest()
-        if self._reached_s is None:
-            self._reached_s = self._clock.monotonic()
+        seen_s = self._clock.monotonic()
+        self._saves = {one.view.id: self._save_seen(one, seen_s) for one in stored if one.view.state in OPEN}
         for one in reversed(stored):
             try:
-                await self._resume_one(one, at_us)
+                await self._resume_one(one, at_s)
             except StoreUnavailable:
                 raise
             except Exception:
@@ -161,16 +156,25 @@ class BacktestRuns:
                     self._unreadable.append(one.view.id)
                     log.exception("%s was left unfinished, and cannot be taken over", one.view.id)
 
-    async def _resume_one(self, one: StoredBacktest, at_us: int) -> None:
+    async def _resume_one(self, one: StoredBacktest, at_s: float) -> None:
         if one.view.id in self._refused and one.view.state in OPEN:
             canceled = replace(one.view, state=BacktestState.CANCELED)
             await self._sources.records.update(canceled, now_us=self._clock.now_us())
-        elif one.view.id not in self._views and one.is_left(at_us, is_shared=self._sources.is_shared):
-            await self._take_over(one.view.id, at_us)
+        elif one.view.id not in self._views and self._is_left(one, at_s):
+            await self._take_over(one.view.id, at_s)
 
-    async def _take_over(self, name: str, at_us: int) -> None:
+    def _save_seen(self, one: StoredBacktest, seen_s: float) -> tuple[int, float]:
+        """Its last save, and when this server first saw that; `seen_s` if it is new."""
+        known = self._saves.get(one.view.id)
+        return known if known is not None and known[0] == one.saved_us else (one.saved_us, seen_s)
+
+    def _is_left(self, one: StoredBacktest, at_s: float) -> bool:
+        is_silent = not self._sources.is_shared or at_s - self._save_seen(one, at_s)[1] > LOST_S
+        return one.is_left(is_silent=is_silent)
+
+    async def _take_over(self, name: str, at_s: float) -> None:
         one, now_us = await self._sources.records.find(name), self._clock.now_us()
-        if one is None or not one.is_left(at_us, is_shared=self._sources.is_shared):
+        if one is None or not self._is_left(one, at_s):
             return
         if (order := one.order) is None or order.interruptions >= INTERRUPTIONS_MAX:
             failure = INTERRUPTED if order is None else KILLED
@@ -198,7 +202,8 @@ class BacktestRuns:
         return self._known_us[name]
 
     def _now(self, stored: StoredBacktest) -> BacktestView:
-        return stored.as_of(self._clock.now_us(), is_shared=self._sources.is_shared)
+        """The backtest, which this server does not run. One that is left waits to be taken over."""
+        return requeued(stored.view) if self._is_left(stored, self._clock.monotonic()) else stored.view
 
     def _note(self, name: str, **changes: Any) -> None:
         if name in self._tasks:
