@@ -1,14 +1,16 @@
 """Authentication: tokens, cookies and login codes, and how invalid ones are refused."""
 
+import asyncio
 import hashlib
 import hmac
 
 import httpx
 import pytest
 
-from aliquot.api.authentication import CODES_MAX, COOKIE, COOKIE_S, TokenAuth
-from aliquot_schema.errors import Unauthenticated
+from aliquot.api.authentication import CODE_S, COOKIE, COOKIE_S, TokenAuth
+from aliquot_schema.errors import Unauthenticated, Unavailable
 from aliquot_schema.ids import UserId
+from aliquot_schema.requests import Caller
 from api_server import TOKEN, ApiServer
 
 pytestmark = pytest.mark.anyio
@@ -150,23 +152,58 @@ def test_a_cookie_in_the_old_format_is_refused(key: str) -> None:
         TokenAuth(TOKEN, UserId("ada")).of_headers(None, {COOKIE: f"{end}{key}.{signature}"})
 
 
-def test_the_oldest_login_code_is_dropped_above_the_limit() -> None:
-    auth = TokenAuth(TOKEN, UserId("ada"))
-    codes = [auth.new_login_code() for _ in range(CODES_MAX + 1)]
-    with pytest.raises(Unauthenticated):
-        auth.redeem(codes[0])
-    assert auth.redeem(codes[-1])
-
-
-def test_a_login_code_expires_after_15_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    auth = TokenAuth(TOKEN, UserId("ada"))
+def test_a_login_code_expires_after_15_minutes() -> None:
+    now = [1000.0]
+    auth = TokenAuth(TOKEN, UserId("ada"), now=lambda: now[0])
     code = auth.new_login_code()
-    from aliquot.api import authentication
-
-    now = authentication.time.monotonic()
-    monkeypatch.setattr(authentication.time, "monotonic", lambda: now + authentication.CODE_S)
+    assert auth.redeem(code)
+    now[0] += CODE_S
     with pytest.raises(Unauthenticated):
         auth.redeem(code)
+
+
+def test_a_login_code_is_no_cookie_and_a_cookie_no_login_code() -> None:
+    auth = TokenAuth(TOKEN, UserId("ada"))
+    code = auth.new_login_code()
+    with pytest.raises(Unauthenticated):
+        auth.of_headers(None, {COOKIE: code})
+    with pytest.raises(Unauthenticated):
+        auth.redeem(auth.redeem(code))
+
+
+async def test_a_one_time_address_of_another_server_signs_in_once_at_one_of_them(server: ApiServer) -> None:
+    people = server.admin.state.people
+    other = TokenAuth(TOKEN, UserId("ada"), people=people)
+    code = other.new_login_code()
+    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+        landed = await browser.get("/login", params={"code": code})
+        assert (landed.status_code, landed.headers["location"]) == (303, "/")
+        assert (await browser.post("/graphql", json=QUERY)).json()["data"]
+    for auth in (server.auth, other, TokenAuth(TOKEN, UserId("ada"), people=people)):
+        with pytest.raises(Unauthenticated):
+            auth.redeem(code)
+
+
+async def test_an_address_is_used_once_by_two_browsers_at_the_same_time(server: ApiServer) -> None:
+    path = (await server.http.post("/login-code")).json()["path"]
+    answers = await asyncio.gather(*(server.http.get(path) for _ in range(5)))
+    assert sum("set-cookie" in answer.headers for answer in answers) == 1
+
+
+async def test_an_address_stays_valid_while_its_use_cannot_be_recorded(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(caller: Caller) -> bool:
+        del caller
+        raise Unavailable("the database cannot be reached")
+
+    path = (await server.http.post("/login-code")).json()["path"]
+    with monkeypatch.context() as patched:
+        patched.setattr(server.admin.accounts, "end_sign_in", fail)
+        answer = await server.http.get(path)
+        assert (answer.status_code, "set-cookie" in answer.headers) == (503, False)
+        assert "The address was not used: the database cannot be reached" in answer.text
+    assert "set-cookie" in (await server.http.get(path)).headers
 
 
 def test_a_short_token_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Limits per user on sockets and login codes hold under concurrent requests."""
+"""Limits per user on sockets hold under concurrent requests."""
 
 import asyncio
 import json
@@ -7,10 +7,8 @@ from contextlib import AsyncExitStack
 import pytest
 import websockets
 
-from aliquot.api.authentication import CODES_MAX, CODES_OF_OWNER_MAX, LoginCodes
 from aliquot.api.graphql.sockets import TOO_MANY_SOCKETS
 from aliquot.api.limits import Limits
-from aliquot_schema.ids import KeyId
 from oidc_server import oidc_server
 
 pytestmark = pytest.mark.anyio
@@ -42,15 +40,3 @@ async def test_simultaneous_sockets_of_a_user_do_not_exceed_the_limit() -> None:
             await socket.close()
         another = await stack.enter_async_context(websockets.connect(address, subprotocols=KINDS))
         assert await let_in(another)
-
-
-def test_requesting_many_login_codes_does_not_drop_codes_of_other_users() -> None:
-    codes = LoginCodes()
-    servers, bobs = codes.new(None, owner="root"), codes.new(KeyId("key_bob"), owner="bob")
-    anns = [codes.new(KeyId(f"key_{number}"), owner="ann") for number in range(CODES_OF_OWNER_MAX + 5)]
-    assert [codes.take(code) is not None for code in anns] == [False] * 5 + [True] * CODES_OF_OWNER_MAX
-    assert (codes.take(bobs), codes.take(servers)) == (("key_bob",), (None,))
-    assert codes.take(bobs) is None
-    for number in range(2 * CODES_MAX):
-        codes.new(KeyId(f"key_{number % CODES_MAX}"), owner=f"user{number % CODES_MAX}")
-    assert len(codes._codes) <= CODES_MAX

@@ -12,7 +12,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from aliquot.api.authentication import CODES_OF_OWNER_MAX
 from aliquot.api.oidc.jwks import ProviderKeys
 from aliquot.api.oidc.tokens import CACHED_MAX
 from aliquot.api.sign_in import FORM_BYTES_MAX
@@ -104,14 +103,3 @@ async def test_a_cached_token_is_invalid_after_its_user_gets_another_identity(he
     assert (await here.me(token("4712"))).json()["data"]["me"]["name"] == "ann"
     assert here.authenticator.bearer(bearer.key_id, now_us=0) is None
     assert (await here.me(mine)).status_code == 401
-
-
-async def test_many_tokens_of_a_user_do_not_drop_login_codes_of_other_users(here: OidcServer) -> None:
-    async with here.client("the-servers-own-token") as root:
-        theirs = (await root.post("/login-code")).json()["path"]
-        mine = []
-        for number in range(CODES_OF_OWNER_MAX + 1):
-            async with here.client(token(left_s=600 + number)) as client:
-                mine.append((await client.post("/login-code")).json()["path"])
-        first, last, other = [(await root.get(path)).headers["location"] for path in (mine[0], mine[-1], theirs)]
-        assert (first, last, other) == ("/login?used", "/", "/")

@@ -5,7 +5,7 @@ API key, a token of an identity provider, or a browser's cookie that refers to o
 
 A cookie is signed with the server's token, which all servers share, so it survives restarts and becomes void with the
 token. It contains no secret: whether its key is still valid, and whether its sign-in was ended by signing out, is
-checked on every request. A login code signs one browser in, once, within 15 minutes.
+checked on every request. A login code signs one browser in, once, within 15 minutes, at any server of the cluster.
 """
 
 import hmac
@@ -50,22 +50,27 @@ class CookieContent(Struct, frozen=True, kw_only=True):
 
 
 class Cookies:
-    """Signs and verifies the cookies of browsers: `<key id>~<random number>.<time>.<signature>`, made by
-    itsdangerous.
+    """Signs and verifies the cookies of browsers, and login codes: `<key id>~<random number>.<time>.<signature>`, made
+    by itsdangerous.
 
     The key id is empty for the holder of the server's token. The random number tells sign-ins of one second apart.
 
     Args:
         secret: the server's token.
         now: seconds since the epoch.
+        purpose: what is signed for one purpose is not valid for another.
+        valid_s: how long it is valid, in seconds.
     """
 
-    def __init__(self, secret: bytes, *, now: Callable[[], float]) -> None:
-        self._signer = _ClockSigner(secret, now=now)
+    def __init__(
+        self, secret: bytes, *, now: Callable[[], float], purpose: str = "aliquot cookie", valid_s: float = COOKIE_S
+    ) -> None:
+        self._signer = _ClockSigner(secret, now=now, purpose=purpose)
         self._now = now
+        self._valid_s = valid_s
 
     def new(self, key_id: KeyId | None) -> str:
-        """A cookie valid for `COOKIE_S` seconds, or until its key ends.
+        """A cookie valid for `valid_s` seconds, or until its key ends.
 
         Raises:
             Unauthenticated: browsers would not keep it, because the identity provider names too many projects.
@@ -77,13 +82,13 @@ class Cookies:
         return cookie
 
     def read(self, cookie: str) -> CookieContent | None:
-        """The content of a cookie; None if no server of the cluster signed it, or it is older than `COOKIE_S`."""
+        """The content of a cookie; None if no server of the cluster signed it, or it is older than `valid_s`."""
         try:
             signed, signed_at = self._signer.unsign(cookie, return_timestamp=True)
         except BadSignature:
             return None
         # Not `max_age`, which also rejects a cookie of a server whose clock is slightly ahead of this one's.
-        if signed_at.timestamp() + COOKIE_S <= self._now():
+        if signed_at.timestamp() + self._valid_s <= self._now():
             return None
         # Of the signed text, not of the cookie: several spellings of one signature are valid.
         digest = sha256(f"{signed.decode()} {signed_at.timestamp()}".encode()).hexdigest()
@@ -94,7 +99,7 @@ class Cookies:
 class _ClockSigner(TimestampSigner):
     """A signer with a clock of its own."""
 
-    def __init__(self, secret: bytes, *, now: Callable[[], float], purpose: str = "aliquot cookie") -> None:
+    def __init__(self, secret: bytes, *, now: Callable[[], float], purpose: str) -> None:
         super().__init__(secret, salt=purpose, key_derivation="hmac", digest_method=sha256)
         self._now = now
 
@@ -103,37 +108,6 @@ class _ClockSigner(TimestampSigner):
 
 
 CODE_S: Final = 15 * 60.0
-CODES_MAX: Final = 1024
-CODES_OF_OWNER_MAX: Final = 16
-
-
-class LoginCodes:
-    """Login codes and the keys that they refer to; None is the server's own token."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, tuple[float, KeyId | None, str]] = {}
-
-    def new(self, key_id: KeyId | None, *, owner: str) -> str:
-        """A new code. Beyond 16 codes per owner the owner's oldest is dropped, so that a user cannot drop codes
-        of others."""
-        now = time.monotonic()
-        self._codes = {code: known for code, known in self._codes.items() if known[0] > now}
-        mine = [code for code, known in self._codes.items() if known[2] == owner]
-        for code in mine[: max(len(mine) - CODES_OF_OWNER_MAX + 1, 0)]:
-            del self._codes[code]
-        while len(self._codes) >= CODES_MAX:
-            self._codes.pop(next(iter(self._codes)))
-        code = secrets.token_urlsafe(24)
-        self._codes[code] = now + CODE_S, key_id, owner
-        return code
-
-    def take(self, code: str) -> tuple[KeyId | None] | None:
-        """Use up a code and return its key; None when it is unknown, used, or expired."""
-        # Codes are long and random and a wrong one changes nothing, so timing of the look-up reveals nothing useful.
-        end, key_id, _ = self._codes.pop(code, (0.0, None, ""))
-        return (key_id,) if end > time.monotonic() else None
-
-
 TOKEN_CHARS_MIN: Final = 16
 
 
@@ -181,7 +155,7 @@ class TokenAuth:
         self._door = door
         self._now = now
         self._cookies = Cookies(self._token, now=now)
-        self._codes = LoginCodes()
+        self._codes = Cookies(self._token, now=now, purpose="aliquot login code", valid_s=CODE_S)
 
     def authenticate(self, request: HTTPConnection) -> Caller:
         """The caller of a request. All interfaces use this method.
@@ -266,21 +240,28 @@ class TokenAuth:
 
     def new_login_code(self, bearer: AuthenticatedCaller | None = None) -> str:
         """A code that signs one browser in, once, within 15 minutes, as `bearer`; None = as the holder of the
-        server's token."""
-        if bearer is None or bearer.key_id is None:
-            return self._codes.new(None, owner="")
-        return self._codes.new(bearer.key_id, owner=bearer.user)
-
-    def redeem(self, code: str) -> str:
-        """Use up a code and return the cookie for it.
+        server's token.
 
         Raises:
-            Unauthenticated: the code is unknown, used or expired, or its key is no longer valid.
+            Unauthenticated: the identity provider names too many projects.
         """
-        reference = self._codes.take(code)
-        if reference is None or self.holder(reference[0]) is None:
+        return self._codes.new(None if bearer is None else bearer.key_id)
+
+    def of_code(self, code: str) -> AuthenticatedCaller:
+        """The bearer of a login code, with the code as their sign-in, which ends when the code is used.
+
+        Raises:
+            Unauthenticated: the code is not valid, used or expired, or its key is no longer valid.
+        """
+        content = self._codes.read(code)
+        found = None if content is None else self.holder(content.key_id, sign_in_id=content.sign_in_id)
+        if found is None:
             raise self._refusal("This address was already used or has expired.")
-        return self._cookies.new(reference[0])
+        return found
+
+    def redeem(self, code: str) -> str:
+        """The cookie for a login code; see `of_code` for errors."""
+        return self._cookies.new(self.of_code(code).key_id)
 
     def cookie_for(self, text: str) -> str:
         """The cookie for a token or key.

@@ -78,10 +78,26 @@ class SignIn:
         if code is None or request.method == "HEAD":  # link checkers and chat programs look at addresses ahead
             return self._form(request, _USED if _WAS_USED in request.query_params else "", status=200)
         try:
-            return _signed_in(request, self._auth.redeem(code))
+            cookie = await self._cookie_for(code, request)
+        except Unavailable as error:
+            return self._form(request, f"The address was not used: {error.message}", status=503)
+        if cookie is not None:
+            return _signed_in(request, cookie)
+        address = "/" if self._is_signed_in(request) else f"{LOGIN_PATH}?{_WAS_USED}"
+        return RedirectResponse(address, status_code=303)
+
+    async def _cookie_for(self, code: str, request: Request) -> str | None:
+        """Use up a code on all servers; None when it is not valid any more.
+
+        Raises:
+            Unavailable: its use cannot be recorded; it stays valid.
+        """
+        try:
+            bearer, cookie = self._auth.of_code(code), self._auth.redeem(code)
         except Unauthenticated:
-            address = "/" if self._is_signed_in(request) else f"{LOGIN_PATH}?{_WAS_USED}"
-            return RedirectResponse(address, status_code=303)
+            return None
+        is_first = await self._accounts.end_sign_in(caller_of(bearer, request_id=request_id_of(request)))
+        return cookie if is_first else None
 
     def _is_signed_in(self, request: Request) -> bool:
         try:
@@ -105,11 +121,10 @@ class SignIn:
     async def login_code(self, request: Request) -> Response:
         """Make a code. Needs a token or key: a cookie cannot multiply itself."""
         try:
-            bearer = self._auth.of_headers(request.headers.get("authorization"), {})
+            code = self._auth.new_login_code(self._auth.of_headers(request.headers.get("authorization"), {}))
         except Unauthenticated as error:
             return unauthenticated(request.scope, error)
-        code = self._auth.new_login_code(bearer)
-        return json_response({"code": code, "path": f"{LOGIN_PATH}?code={code}"})
+        return json_response({"code": code, "path": f"{LOGIN_PATH}?{urlencode({'code': code}, safe='~')}"})
 
     async def logout(self, request: Request) -> Response:
         """End the sign-in on the server, so that no copy of the cookie is valid, and have the browser delete it. 204,

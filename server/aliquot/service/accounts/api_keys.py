@@ -192,31 +192,34 @@ class Accounts(Users):
             return False
         return is_secret(secret, digest=key.digest)
 
-    async def end_sign_in(self, caller: Caller) -> None:
-        """End the browser sign-in of the caller on all servers, for good; its open WebSockets are closed. Idempotent.
+    async def end_sign_in(self, caller: Caller) -> bool:
+        """End the browser sign-in of the caller on all servers, for good; its open WebSockets are closed. Returns
+        whether it had not ended before.
 
         Raises:
             Unavailable: the store cannot be written now.
         """
         sign_in_id = caller.sign_in_id
         if sign_in_id is None:
-            return
+            return False
 
-        def change(draft: UnitOfWork) -> None:
-            if draft.key(sign_in_id) is None:
-                now_us = self._clock.now_us()
-                ended = ApiKey(
-                    id=sign_in_id,
-                    user=caller.user,
-                    name="browser sign-in",
-                    scope=KeyScope.READ,
-                    digest="",
-                    created_us=now_us,
-                    revoked_us=now_us,
-                )
-                draft.put(ended, "revoked")
+        def change(draft: UnitOfWork) -> bool:
+            if draft.key(sign_in_id) is not None:
+                return False
+            now_us = self._clock.now_us()
+            ended = ApiKey(
+                id=sign_in_id,
+                user=caller.user,
+                name="browser sign-in",
+                scope=KeyScope.READ,
+                digest="",
+                created_us=now_us,
+                revoked_us=now_us,
+            )
+            draft.put(ended, "revoked")
+            return True
 
-        await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
+        return await self._journal.transact(change, actor=caller.actor, request_id=RequestId(caller.request_id))
 
     def _key_view(self, key: ApiKey) -> ApiKeyView:
         now_us = self._clock.now_us()
