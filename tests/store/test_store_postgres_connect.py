@@ -74,6 +74,23 @@ async def test_a_backtest_uses_the_same_connection_variables_as_its_server(
     assert "no scheduling pass of this time is recorded" in str(heard[-1].failure)
 
 
+async def test_a_backtest_waits_for_a_database_that_is_away(postgres_place: Place, postgres: PostgresCluster) -> None:
+    store = postgres_place.store()
+    await store.open()
+    await store.close()
+    run = OrderedRun(label="x", policy=PolicyDocument())
+    async with postgres_proxy(postgres, postgres_place.url) as proxy:
+        proxy.wire.cut()
+        backtests = ProcessBacktests(database_url=proxy.url, data_folder=postgres_place.folder)
+        async with aclosing(backtests.run(BacktestOrder(since_us=0, until_us=1, runs=(run,)))) as news:  # type: ignore[type-var]
+            heard = asyncio.ensure_future(anext(news))
+            async with asyncio.timeout(60):
+                while proxy.wire.accepted < 3 and not heard.done():  # noqa: ASYNC110  # with TLS, without
+                    await asyncio.sleep(0.01)
+            proxy.wire.resume()
+            assert "no scheduling pass of this time is recorded" in str((await heard).failure)
+
+
 @pytest.mark.parametrize("cancellations", [1, 2, 3])
 async def test_a_cancelled_opener_waits_for_its_connection_and_closes_it(driver: Driver, cancellations: int) -> None:
     opening = asyncio.create_task(connect(URL, name="test"))

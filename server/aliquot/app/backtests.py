@@ -9,6 +9,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,6 +24,7 @@ from sqlalchemy import Connection
 from aliquot.core.model.policy import Policy
 from aliquot.service.backtests.ports import BacktestNews, BacktestOrder
 from aliquot.service.ledger.entries import PassKey
+from aliquot.store.engines.database import unavailability
 from aliquot.store.engines.sqlite import connect_reader
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.mapping import ENCODER, decoder
@@ -36,6 +38,9 @@ NICE: Final = 15
 CPU_S_MAX: Final = 3600
 LINE_MAX: Final = 64 << 20
 END_S_MAX: Final = 2.0
+OUTAGE_S_MAX: Final = 3600.0
+"""The record is read again after a failure of the database, for so long from the beginning on."""
+RETRY_S: Final = 2.0
 READING_RUNS: Final = 2
 """How many runs take about as long as reading the record."""
 PROGRESS_STEP: Final = 0.01
@@ -140,12 +145,26 @@ def read_part(order: BacktestOrder) -> float:
 
 
 async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
-    """The history of a backtest, or those of the two parts of a tuning."""
+    """The history of a backtest, or those of the two parts of a tuning; waits for a shared database that is away."""
+    is_shared = sqlite_path(task.database_url, data_folder=Path(task.data_folder)) is None
+    until_s = time.monotonic() + OUTAGE_S_MAX
+    while True:
+        try:
+            return await _read_once(task, progress)
+        except Exception as error:
+            if (unavailable := unavailability(error)) is None:
+                raise
+            if not is_shared or time.monotonic() > until_s:
+                raise unavailable from error
+            await asyncio.sleep(RETRY_S)
+
+
+async def _read_once(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
     from aliquot.service.backtests.recording import record
 
     database = ReadOnlyDatabase(task.database_url, Path(task.data_folder))
-    await database.open()
     try:
+        await database.open()
         found: list[RecordedHistory] = []
         times_us = await _times_us(task.order, DatabaseLedger(database))
         whole_us, weight = times_us[-1] - times_us[0], read_part(task.order)
