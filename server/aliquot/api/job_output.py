@@ -3,6 +3,7 @@
 The stream is a sequence of frames. Each has an offset, so that gaps and empty pieces are visible.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from struct import Struct
@@ -16,6 +17,8 @@ from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
 from aliquot_schema.ids import AgentId, KernelId
+
+log: Final = logging.getLogger("aliquot.sessions")
 
 HEAD: Final = Struct(">QI?")
 """Offset, number of bytes that follow, and whether the output ends after them."""
@@ -78,9 +81,13 @@ def _status(error: AliquotError) -> int:
 
 
 async def _bytes(first: LogChunk, rest: AsyncIterator[LogChunk]) -> AsyncIterator[bytes]:
+    """Frames, up to the end of the output; fewer when the agent is lost or this server no longer leads."""
     yield frame(first)
     if first.at_end:
         return
     async with aclosing(rest):  # type: ignore[type-var] # executors' iterators are generators
-        async for chunk in rest:
-            yield frame(chunk)
+        try:
+            async for chunk in rest:
+                yield frame(chunk)
+        except AliquotError as error:
+            log.info("the output for another server ends early: %s", error.message)
