@@ -93,6 +93,7 @@ class Patient:
     def __init__(self) -> None:
         self.space, self.lag, self.measures, self.failed = DiskSpace(), LoopLag(), StoreMeasures(), asyncio.Event()
         self.fault: str | None = None
+        self.clock_warning: str | None = None
         self.leader: str | None = "https://one:8090"
 
     def codes(self) -> list[tuple[str, bool]]:
@@ -108,7 +109,9 @@ class Patient:
             standing=lambda: standing,
             missing=lambda: self.fault,
             failed=self.failed,
-            database=WatchedDatabase(measures=self.measures, ask=nothing, mark=nothing),
+            database=WatchedDatabase(
+                measures=self.measures, ask=nothing, mark=nothing, clock_warning=lambda: self.clock_warning
+            ),
         )
         return [(condition.code, condition.is_fatal) for condition in conditions_of(running, self.lag)]
 
@@ -136,6 +139,8 @@ def test_conditions_that_do_not_prevent_serving_are_warnings() -> None:
     assert patient.codes() == [("leader_unknown", False), ("agent_disk_low", False)]
     patient.space.server = "the disk of /y is full"
     assert patient.codes() == [("leader_unknown", False), ("disk_low", False), ("agent_disk_low", False)]
+    patient.clock_warning = "the clocks differ"
+    assert patient.codes()[-1] == ("clock_differs", False)
 
 
 @pytest.mark.parametrize(

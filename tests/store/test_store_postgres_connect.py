@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.app.agents import own_disk
 from aliquot.app.backtests import ProcessBacktests
+from aliquot.app.running import WatchedDatabase
+from aliquot.clock import SystemClock
 from aliquot.service.backtests.ports import BacktestOrder, OrderedRun
 from aliquot.service.ports import StoreUnavailable
 from aliquot.settings import Settings
@@ -89,6 +92,29 @@ async def test_a_backtest_waits_for_a_database_that_is_away(postgres_place: Plac
                     await asyncio.sleep(0.01)
             proxy.wire.resume()
             assert "no scheduling pass of this time is recorded" in str((await heard).failure)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "words"), [(600, "10 minutes ahead of"), (-600, "10 minutes behind"), (30, None), (-30, None)]
+)
+async def test_a_clock_that_differs_from_that_of_the_database_is_a_warning(
+    postgres_place: Place, ahead_s: int, words: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = postgres_place.store()
+    await store.open()
+    ahead_ns = ahead_s * 1_000_000_000
+    database = WatchedDatabase.of(store, SystemClock(wall_ns=lambda: time.time_ns() + ahead_ns))
+    assert database.clock_warning() is None
+    for _ in range(2):
+        await database.ask()
+    warning = database.clock_warning()
+    said = [record.getMessage() for record in caplog.records if record.name == "aliquot.clock"]
+    assert said == ([] if words is None else [warning])
+    assert words is None or f"this machine is {words} that of the database" in str(warning)
+    ahead_ns = 0
+    await database.ask()
+    assert database.clock_warning() is None
+    await store.close()
 
 
 @pytest.mark.parametrize("cancellations", [1, 2, 3])

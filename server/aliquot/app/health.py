@@ -101,6 +101,8 @@ def conditions_of(
         found.append(HealthCondition(code=code, message=words, is_fatal=False))
     if (fault := running.cases.history.fault) is not None:
         found.append(HealthCondition(code="history_impaired", message=fault, is_fatal=False))
+    if (difference := running.database.clock_warning()) is not None:
+        found.append(HealthCondition(code="clock_differs", message=difference, is_fatal=False))
     if certificate is not None and (expiry := certificate.warning()) is not None:
         found.append(HealthCondition(code="certificate_expiring", message=expiry, is_fatal=False))
     return tuple(found)

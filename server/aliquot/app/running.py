@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from aliquot.api.agent_socket import AgentGateway
 from aliquot.app.agents import AgentExecutors
+from aliquot.clock import LEAP_US, SystemClock
+from aliquot.core.clock_correction import offset_text
 from aliquot.execution.remote.executor import RemoteExecutor
 from aliquot.service.agents.doctor import Inspector
 from aliquot.service.leadership.ports import LeadershipStatus
@@ -26,6 +28,7 @@ from aliquot_schema.errors import AliquotError, Unavailable
 from aliquot_schema.ids import AgentId, KernelId
 
 log: Final = logging.getLogger("aliquot.app")
+clock_log: Final = logging.getLogger("aliquot.clock")
 
 
 class LeaderRuntime:
@@ -125,11 +128,46 @@ class WatchedDatabase(Struct, frozen=True, kw_only=True):
     """A query of minimal cost, to see whether the database answers."""
     mark: Callable[[ClusterMark | None, int], Awaitable[ClusterMark | None]]
     """See `latest_mark`."""
+    clock_warning: Callable[[], str | None] = lambda: None
+    """A sentence while the clocks of this machine and of the database's machine differ by more than a minute."""
 
     @classmethod
-    def of(cls, store: DatabaseStore) -> "WatchedDatabase":
+    def of(cls, store: DatabaseStore, clock: SystemClock) -> "WatchedDatabase":
         """The checks of a store."""
-        return cls(measures=store.measures, ask=store.present_term, mark=partial(_mark, store))
+        clocks = ClockComparison(store, clock)
+        return cls(
+            measures=store.measures, ask=clocks.ask, mark=partial(_mark, store), clock_warning=lambda: clocks.warning
+        )
+
+
+class ClockComparison:
+    """Compares the clock of this machine with that of the database's machine, which all servers have in common."""
+
+    def __init__(self, store: DatabaseStore, clock: SystemClock) -> None:
+        self._store = store
+        self._clock = clock
+        self.warning: str | None = None
+        """Logged when the clocks begin to differ."""
+
+    async def ask(self) -> None:
+        """Query the database, and compare."""
+        await self._store.present_term()
+        sent_us = self._clock.wall_us()
+        there_us = await self._store.database_us()
+        if there_us is None:
+            return
+        ahead_us = max(sent_us - there_us, 0) or min(self._clock.wall_us() - there_us, 0)
+        before, self.warning = self.warning, None if abs(ahead_us) <= LEAP_US else _difference_text(ahead_us)
+        if self.warning is not None and before is None:
+            clock_log.error("%s", self.warning)
+
+
+def _difference_text(ahead_us: int) -> str:
+    size, where = offset_text(ahead_us).rpartition(" ")[0], "ahead of" if ahead_us > 0 else "behind"
+    return (
+        f"the clock of this machine is {size} {where} that of the database's machine; "
+        "set both by NTP: the clock of the server that leads dates sessions, charges and bookings"
+    )
 
 
 async def _mark(store: DatabaseStore, known: ClusterMark | None, seen: int) -> ClusterMark | None:

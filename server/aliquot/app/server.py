@@ -174,7 +174,7 @@ async def _taking_part(
             standing=lambda: election.standing,
             missing=lambda: watched.fault or election.fault,
             failed=watched.failed,
-            database=WatchedDatabase.of(database.store),
+            database=WatchedDatabase.of(database.store, plan.clock),
         )
 
 

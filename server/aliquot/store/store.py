@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Row, event
+from sqlalchemy import Connection, Row, event, text
 
 from aliquot.service.audit.audit import AuditQuery, Change, Holding, RecordCounts
 from aliquot.service.leadership.ports import CurrentTerm, TermStart
@@ -193,6 +193,10 @@ class DatabaseStore:
         """See `aliquot.service.leadership.ports.SharedStore.present_term`."""
         return await self.read(present_term)
 
+    async def database_us(self) -> int | None:
+        """The time of the database's machine, microseconds UTC; None = SQLite, which has no clock of its own."""
+        return await self.read(_database_us)
+
     async def _opened(self, *, leads: bool) -> LoadedRows:
         try:
             loaded = await self._open(leads=leads)
@@ -293,3 +297,9 @@ def _raise_unavailable(error: BaseException) -> None:
     unavailable = unavailability(error)
     if unavailable is not None and unavailable is not error:
         raise unavailable from error
+
+
+def _database_us(connection: Connection) -> int | None:
+    if connection.dialect.name != "postgresql":
+        return None
+    return int(connection.execute(text("SELECT extract(epoch FROM clock_timestamp()) * 1000000")).scalar_one())

@@ -17,6 +17,7 @@ from aliquot.service.metrics.health import Availability, HealthCondition, LoopLa
 CODES: Final = (
     "agent_disk_low",
     "certificate_expiring",
+    "clock_differs",
     "history_impaired",
     "database_down",
     "disk_low",
