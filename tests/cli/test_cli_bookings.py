@@ -106,6 +106,19 @@ def test_a_booking_on_a_drained_agent_is_marked_and_draining_names_it(
             _run("reservations", "give-back", name)
 
 
+def test_no_bookings_of_one_user_are_not_said_to_be_none_at_all(
+    demo_server: RestServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALIQUOT_SERVER", demo_server.address)
+    monkeypatch.setenv("ALIQUOT_TOKEN", demo_server.token)
+    _run("reserve", "evening", "--from", "+2h", "--for", "1h")
+    try:
+        assert _run("reservations", "--user", "lena").startswith("lena has no open bookings; ")
+        assert _run("reservations", "--user", "lena", "--all").startswith("lena has no bookings; ")
+    finally:
+        _run("reservations", "give-back", "evening")
+
+
 def _run(*words: str) -> str:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output

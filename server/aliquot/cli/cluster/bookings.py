@@ -143,7 +143,9 @@ def list_bookings(
     if as_json:
         print_json(found)
     elif not found:
-        print("there are no bookings; `aliquot reserve NAME --from 14:00 --for 2h --gpus 2` makes one")
+        kind = "bookings" if ended else "open bookings"
+        none = f"there are no {kind}" if owner is None else f"{printable(owner)} has no {kind}"
+        print(f"{none}; `aliquot reserve NAME --from 14:00 --for 2h --gpus 2` makes one")
     else:
         rows = table("name", "user", "from", "to", "what", "state", "sessions")
         for one in found:
