@@ -111,18 +111,19 @@ async def test_app_ports_are_refused_for_apps_of_other_users() -> None:
             assert (await http.get("/")).status_code == 404
 
 
-async def test_an_app_is_not_opened_at_the_port_of_an_app_in_use() -> None:
+async def test_an_app_is_not_opened_at_the_port_of_an_app_in_use_and_that_is_no_opening_in_the_audit_log() -> None:
     async with stand() as (server, extra):
         _, cookie = await entered(server)
         refused = await server.http.get("/sessions/ses_1/apps/code", headers=BEARER)
         assert refused.status_code == 503
+        assert [event.kind for event in server.admin.store.log].count("action.app_opened") == 1
         assert "(1 in apps-ports) is in use, 1 by you; cancel a session" in refused.text
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{extra}") as http:
             assert (await http.get("/", headers={"cookie": cookie})).status_code == 200
 
 
 def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -> None:
-    ports, scope = AppPorts([1, 2], base="https://h.example", port=9), {"scheme": "http", "type": "http"}
+    ports, scope = AppPorts([1, 2], base="https://h.example", port=9, page_s=0), {"scheme": "http", "type": "http"}
     apps = [AppName(f"ses_{number}", "lab") for number in range(4)]
     ended: set[str] = set()
 
@@ -142,6 +143,21 @@ def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -
     first, second = opened(apps[1]), opened(apps[2])
     assert opened(apps[1]) == first
     assert opened(apps[3]) == second
+
+
+def test_a_port_of_an_ended_session_with_an_open_page_is_given_to_no_other_app_of_its_user() -> None:
+    ports, scope = AppPorts([1, 2], base="https://h.example", port=9), {"scheme": "http", "type": "http"}
+    old, board, new = (AppName(name, "lab") for name in ("ses_old", "ses_board", "ses_new"))
+    ended = {old.session_id}
+
+    def opened(app: AppName, owner: str) -> str:
+        ports.admit(app, ended.__contains__, owner=owner)
+        return ports.origin(app, scope, "")
+
+    first, _ = opened(old, "ada"), opened(board, "ada")
+    with pytest.raises(Unavailable, match=r"in use, 2 by you; close the pages of services whose session has ended"):
+        opened(new, "ada")
+    assert opened(new, "ben") == first, "the pages of ada have no cookie for it"
 
 
 def test_a_port_is_in_use_while_a_request_of_a_signed_in_user_is_open() -> None:

@@ -22,6 +22,8 @@ _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 PORT_MAX: Final = 65_535
 UNUSED_S: Final = 12 * 3600.0
 """An app that was not used for so long may lose its port; the cookies of a browser that opened it have expired."""
+PAGE_S: Final = 600.0
+"""An open page sends a request at least this often; one in a hidden tab may send none."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -71,11 +73,14 @@ class AppAddresses:
         """Whether a request is for an app: its Host header is below the domain."""
         return host.lower().partition(":")[0].endswith(self._suffix)
 
-    def admit(self, _app: AppName, _has_ended: Callable[[str], bool], *, owner: str) -> None:
+    def check(self, _app: AppName, _has_ended: Callable[[str], bool], *, owner: str) -> None:
         """Nothing: each app has its host name."""
 
+    def admit(self, _app: AppName, _has_ended: Callable[[str], bool], *, owner: str) -> None:
+        """Nothing, as `check`."""
+
     def used(self, _app: AppName) -> AbstractContextManager[None]:
-        """Nothing, as `admit`."""
+        """Nothing, as `check`."""
         return nullcontext()
 
     def origin(self, app: AppName, scope: Scope, host: str) -> str:
@@ -113,8 +118,9 @@ class _Use:
 class AppPorts:
     """Apps at ports of the server's own host, where no wildcard name exists. A port is given to an app when it is
     opened. An open page of the app that had it before would show the new one of the same user, and send its requests
-    there, so a port is taken only from an app whose session has ended, or that was not used for long. Pages of other
-    users have no cookie for the new app: where a user has two ports more than the one who opens an app, they lose one.
+    there, so a port is taken only from an app that was not used for long, or whose session has ended and that has no open
+    page. Pages of other users have no cookie for the new app: the ports of their ended sessions are taken first, and
+    where a user has two ports more than the one who opens an app, they lose one.
 
     Browsers send cookies to all ports of a host: see `headers.jar_of`.
 
@@ -123,15 +129,25 @@ class AppPorts:
         base: URL of the server for its users; None = as in each request.
         port: the server's own port, where `base` is None.
         unused_s: an app that was not used for so long may lose its port.
+        page_s: an app of an ended session without a request for so long has no open page.
     """
 
     isolates = False
 
-    def __init__(self, ports: Sequence[int], *, base: str | None = None, port: int, unused_s: float = UNUSED_S) -> None:
+    def __init__(
+        self,
+        ports: Sequence[int],
+        *,
+        base: str | None = None,
+        port: int,
+        unused_s: float = UNUSED_S,
+        page_s: float = PAGE_S,
+    ) -> None:
         self._ports = tuple(ports)
         self._base = base
         self._port = port
         self._unused_s = unused_s
+        self._page_s = page_s
         self._uses: OrderedDict[int, _Use] = OrderedDict()
         """By port, the least recently used first."""
 
@@ -143,6 +159,11 @@ class AppPorts:
         """The app of the port; None = it was given to none since the server started."""
         use = self._uses.get((scope.get("server") or ("", 0))[1])
         return None if use is None else use.app
+
+    def check(self, app: AppName, has_ended: Callable[[str], bool], *, owner: str) -> None:
+        """Check that `admit` would give the app a port now. Raises as it."""
+        if self._port_of(app) is None:
+            self._free(app, has_ended, owner)
 
     def admit(self, app: AppName, has_ended: Callable[[str], bool], *, owner: str) -> None:
         """Give an app a port, if it has none.
@@ -196,17 +217,25 @@ class AppPorts:
         for port in self._ports[start:] + self._ports[:start]:
             if port not in self._uses:
                 return port
-        for port, use in self._uses.items():
-            if has_ended(use.app.session_id):
-                return port
-        for port, use in self._uses.items():
-            if not use.requests and time.monotonic() - use.at >= self._unused_s:
-                return port
-        return self._share_of(owner)
+        ended = [(port, use) for port, use in self._uses.items() if has_ended(use.app.session_id)]
+        free = (
+            *(port for port, use in ended if use.owner != owner),
+            *(port for port, use in self._uses.items() if self._is_quiet(use, self._unused_s)),
+            *(port for port, use in ended if self._is_quiet(use, self._page_s)),
+        )
+        return free[0] if free else self._share_of(owner, has_open_pages=any(use.owner == owner for _, use in ended))
 
-    def _share_of(self, owner: str) -> int:
+    @staticmethod
+    def _is_quiet(use: _Use, for_s: float) -> bool:
+        return not use.requests and time.monotonic() - use.at >= for_s
+
+    def _share_of(self, owner: str, *, has_open_pages: bool) -> int:
         """A port of the user who has the most, at least two more than the owner: one without an open request if there
-        is one, the one unused for longest."""
+        is one, the one unused for longest.
+
+        Args:
+            has_open_pages: whether the owner has open pages of ended sessions.
+        """
         held = Counter(use.owner for use in self._uses.values())
         user, most = held.most_common(1)[0]
         if most >= held[owner] + 2:
@@ -214,6 +243,9 @@ class AppPorts:
             return min(theirs, key=lambda port: self._uses[port].requests > 0)
         text = f"each port for web services ({len(self._ports)} in apps-ports) is in use, {held[owner]} by you"
         wait = "cancel a session whose service you do not need" if held[owner] else "wait until one is free"
+        if has_open_pages:
+            minutes = round(self._page_s / 60)
+            wait = f"close the pages of services whose session has ended; their ports are free {minutes} minutes later"
         raise Unavailable(f"{text}; {wait}, or ask an admin for more ports")
 
     def _touch(self, port: int) -> None:

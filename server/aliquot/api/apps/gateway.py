@@ -100,6 +100,7 @@ class AppGateway:
         caller = caller_of(bearer, request_id=request_id_of(request))
         try:
             self._streams.check_app(caller, app.session_id, app.name, owner_only=not self._addresses.isolates)
+            self._addresses.check(app, self._streams.has_ended, owner=caller.user)
             await self._streams.record_app(caller, app.session_id, app.name)
             # Last, as it may take the port of another user's app.
             self._addresses.admit(app, self._streams.has_ended, owner=caller.user)
