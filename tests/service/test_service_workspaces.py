@@ -4,17 +4,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
 from msgspec.structs import replace
 
+from agent_harness import order
 from aliquot.service.accounts.workspaces import Workspaces
+from aliquot.service.ports import Executor
+from aliquot_schema.cluster.workspaces import WorkspaceUse
 from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, Unavailable
 from aliquot_schema.ids import UserId
 from aliquot_schema.requests import Caller, Role
+from aliquot_schema.states import KernelState, SessionState
+from core_records import kernel, session
 from service_bench import agent
+from service_reaping import A
 from service_stage import Stage, stage
 from workspace_parts import RULES, named, tree, workspaces_of
 
@@ -115,3 +121,30 @@ async def test_a_damaged_block_is_asked_for_again(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="damaged"):
             await asyncio.to_thread(uploads._store.block, ANN.user, stored.name)
         assert (await uploads.upload(ANN, wanted)).missing == (stored.name,)
+
+
+async def test_files_in_a_folder_that_is_not_mounted_are_waited_for_and_are_not_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    async with office(folder) as (on, uploads):
+        listing = tree(a="one")
+        await uploads.upload(ANN, listing)
+        await uploads.keep(ANN, b"one")
+        await uploads.upload(ANN, listing)
+        made, begun = session(SessionState.ALLOCATING, owner=ANN.user), kernel(KernelState.STARTING)
+        made = replace(made, spec=replace(made.spec, workspace=listing.id))
+        await on.journal.transact(lambda draft: draft.put(made, "starting"), actor="test")
+        await on.journal.transact(lambda draft: draft.put(begun, "starting"), actor="test")
+        asked = order("true", kernel=begun.id, workspace=WorkspaceUse(owner=ANN.user, id=listing.id))
+        folder.rename(tmp_path / "unmounted")
+        for is_mount_point_there in (False, True):
+            if is_mount_point_there:
+                folder.mkdir()
+            with pytest.raises(Unavailable, match="check that it is mounted"):
+                await uploads.transfers.bring(cast(Executor, on.executor), A, asked)
+        said = on.state.transfers[begun.id]
+        assert said.text is not None
+        assert said.text.startswith(f"waiting for the server to read the files: {folder} has nothing")
+        assert said.tries == 0
+        with pytest.raises(Unavailable, match="check that it is mounted"):
+            await uploads.upload(ANN, listing)
+        await uploads.upload(BOB, listing)

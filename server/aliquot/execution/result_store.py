@@ -53,6 +53,13 @@ class ObjectStorage(Protocol):
     def folders(self) -> list[str]:
         """Names directly below the place that have contents below them."""
 
+    def check_there(self, name: str) -> None:
+        """Check that contents were stored below a name before. A bucket does not remember that.
+
+        Raises:
+            OSError: the folder has no such name: it is not mounted, or another one.
+        """
+
     def ages(self) -> dict[str, float]:
         """Names of sessions with copies, with the last change of a manifest, or else of an object, seconds."""
 
@@ -120,6 +127,11 @@ class FolderStorage:
         """See `ObjectStorage`."""
         paths = self._folder.iterdir() if self._folder.is_dir() else ()
         return sorted(path.name for path in paths if path.is_dir() and not path.is_symlink())
+
+    def check_there(self, name: str) -> None:
+        """See `ObjectStorage`."""
+        if not (self._folder / name).is_dir():
+            raise OSError(f"{self._folder} has nothing that was stored there before; check that it is mounted")
 
     def ages(self) -> dict[str, float]:
         """See `ObjectStorage`."""
@@ -206,6 +218,9 @@ class S3Storage:
     def folders(self) -> list[str]:
         """See `ObjectStorage`."""
         return [one["name"].rpartition("/")[2] for one in self._below(self._place) if one["type"] == "directory"]
+
+    def check_there(self, name: str) -> None:
+        """See `ObjectStorage`."""
 
     def ages(self) -> dict[str, float]:
         """See `ObjectStorage`."""

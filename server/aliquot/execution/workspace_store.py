@@ -72,6 +72,14 @@ class StoredWorkspaces:
             raise FileNotFoundError(f"block {block} is damaged")
         return data
 
+    def check_there(self, owner: UserId) -> None:
+        """Check that this is the store that a user's workspaces were stored in.
+
+        Raises:
+            OSError: its folder has nothing of the user, as when it is not mounted.
+        """
+        self._storage.check_there(_place(owner))
+
     def expire(self, kept_s: float, *, used: Set[WorkspaceUse], owner: UserId | None = None) -> int:
         """Delete listings that were last used before that time, and blocks that no listing names; returns how many
         listings."""

@@ -118,9 +118,9 @@ class _Use:
 class AppPorts:
     """Apps at ports of the server's own host, where no wildcard name exists. A port is given to an app when it is
     opened. An open page of the app that had it before would show the new one of the same user, and send its requests
-    there, so a port is taken only from an app that was not used for long, or whose session has ended and that has no open
-    page. Pages of other users have no cookie for the new app: the ports of their ended sessions are taken first, and
-    where a user has two ports more than the one who opens an app, they lose one.
+    there, so a port is taken only from an app that was not used for long, or whose session has ended and that has no
+    open page. Pages of other users have no cookie for the new app: the ports of their ended sessions are taken first,
+    and where a user has two ports more than the one who opens an app, they lose one.
 
     Browsers send cookies to all ports of a host: see `headers.jar_of`.
 

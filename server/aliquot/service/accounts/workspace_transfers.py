@@ -49,6 +49,7 @@ class WorkspaceTransfers:
     Args:
         read: a stored workspace; None = it has expired. Blocks on I/O, and raises OSError; likewise the next.
         block: a content.
+        check_there: checks that the store had workspaces of a user before.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class WorkspaceTransfers:
         *,
         read: Callable[[UserId, str], Workspace | None],
         block: Callable[[UserId, str], bytes],
+        check_there: Callable[[UserId], None],
     ) -> None:
         self._state = state
+        self._check_there = check_there
         self._read = read
         self._block = block
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
@@ -127,7 +130,7 @@ class WorkspaceTransfers:
     async def _bring(
         self, executor: Executor, agent_id: AgentId, kernel_id: KernelId, use: WorkspaceUse, transfer: Transfer
     ) -> None:
-        workspace = await _from_store(self._read, use.owner, use.id)
+        workspace = await self._from_store(self._read, use.owner, use.id)
         if workspace is None:
             raise NotFound(f"workspace {use.id} has expired", kind="workspace", id=use.id)
         stream = await executor.open_stream(agent_id, kernel_id, StreamTarget(workspace=use))
@@ -168,7 +171,7 @@ class WorkspaceTransfers:
             raise Unavailable("the agent asks for a block that is not of the workspace")
         transfer.begin(lacking=len(wanted.blocks), bytes_total=sum(known[block] for block in wanted.blocks))
         for block in wanted.blocks:
-            data = await _from_store(self._block, use.owner, block)
+            data = await self._from_store(self._block, use.owner, block)
             for first in range(0, len(data), PIECE_BYTES):
                 self._check_awaited(kernel_id)
                 if stored.done():  # it cannot store them, and says why when it has the order; or the stream has ended
@@ -182,20 +185,30 @@ class WorkspaceTransfers:
             self._state.transfers.pop(kernel_id, None)
             raise Unavailable(f"{kernel_id} is not to start any more, and its workspace is not sent")
 
+    async def _from_store(self, read: Callable[[UserId, str], T], owner: UserId, name: str) -> T:
+        """What the store has.
 
-async def _from_store(read: Callable[[UserId, str], T], owner: UserId, name: str) -> T:
-    """What the store has.
+        Raises:
+            FileNotFoundError: it is missing or damaged.
+            _StoreFailed: the store does not answer, or is not mounted. The libraries for S3 raise errors of their own.
+        """
 
-    Raises:
-        FileNotFoundError: it is missing or damaged.
-        _StoreFailed: the store does not answer. The libraries for S3 raise errors of their own.
-    """
-    try:
-        return await asyncio.to_thread(read, owner, name)
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise _StoreFailed(str(error) or type(error).__name__) from error
+        def looked_up() -> T:
+            try:
+                found = read(owner, name)
+            except FileNotFoundError:
+                self._check_there(owner)
+                raise
+            if found is None:
+                self._check_there(owner)
+            return found
+
+        try:
+            return await asyncio.to_thread(looked_up)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise _StoreFailed(str(error) or type(error).__name__) from error
 
 
 async def _write(stream: ByteStream, data: bytes) -> None:

@@ -62,6 +62,9 @@ class WorkspaceStore(Protocol):
     def block(self, owner: UserId, block: str) -> bytes:
         """A content. Raises FileNotFoundError."""
 
+    def check_there(self, owner: UserId) -> None:
+        """Check that the store had workspaces of a user before. Raises OSError: it had none, or is not mounted."""
+
     def expire(self, kept_s: float, *, used: Set[WorkspaceUse], owner: UserId | None = None) -> int:
         """Delete the listings that were used before that time, and blocks that no listing names; returns how many
         listings.
@@ -96,7 +99,7 @@ class Workspaces:
         self._rules = rules
         self._bytes: dict[UserId, int] = {}
         """Contents of each user, counted when a listing or the first block arrives."""
-        self.transfers = WorkspaceTransfers(state, read=store.read, block=store.block)
+        self.transfers = WorkspaceTransfers(state, read=store.read, block=store.block, check_there=store.check_there)
 
     async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
         """Store a listing if all its blocks are there; otherwise say which ones to send first.
@@ -112,6 +115,8 @@ class Workspaces:
         if fault is not None:
             raise InvalidRequest(f"workspace: {fault}", field="workspace")
         self._check_size("the working directory", workspace.bytes_total, self._rules.bytes_max)
+        if any(use.owner == caller.user for use in self._used()):  # not into a mount point without its folder
+            await self._ask(self._store.check_there, caller.user)
         known = await self._ask(self._store.blocks, caller.user)
         missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
         needed = sum(size for _, size in missing)
