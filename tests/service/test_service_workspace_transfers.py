@@ -1,8 +1,7 @@
 """Transfers of uploaded working directories to agents, and the reasons that are shown when they fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 from unittest import mock
@@ -11,81 +10,26 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agent_harness import order, wait_until
+from agent_harness import wait_until
 from aliquot.execution.agent.workspaces.cache import WorkspaceCache, WorkspaceStream
 from aliquot.service.accounts import workspace_transfers
-from aliquot.service.accounts.workspaces import Workspaces
 from aliquot.service.ports import Executor
 from aliquot.service.scheduling.dispatch import Dispatch
 from aliquot.service.state.transfers import TRIES_MAX, Transfer
+from aliquot.service.views.sessions import kernel_view
 from aliquot_schema.async_tasks import Worker
 from aliquot_schema.cluster.launching import LaunchOrder
-from aliquot_schema.cluster.streams import StreamTarget
 from aliquot_schema.cluster.workspaces import WorkspaceFault, WorkspaceUse, WorkspaceWanted
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.identity.secrets import SecretGrant, SecretUse
-from aliquot_schema.ids import AgentId, KernelId, UserId
-from aliquot_schema.requests import Caller, Role
+from aliquot_schema.ids import AgentId, KernelId
 from aliquot_schema.states import KernelState, SessionState
-from core_records import kernel
-from service_bench import agent
+from core_records import session
 from service_reaping import A, reaper_of
-from service_stage import CALLER, Stage, stage
-from workspace_parts import named, tree, workspaces_of
+from service_stage import CALLER
+from workspace_parts import ANN, Agents, named, starting, tree, uploaded
 
 pytestmark = pytest.mark.anyio
-
-ANN = Caller(user=UserId("ann"), request_id="req_test", role=Role.USER)
-
-
-@asynccontextmanager
-async def uploaded(folder: Path, **files: str) -> AsyncIterator[tuple[Stage, Workspaces, LaunchOrder]]:
-    """A working directory on the server, and an order with it."""
-    async with stage([agent("a", devices=1)]) as on:
-        uploads, listing = workspaces_of(on.state, on.journal, folder), tree(**files)
-        await uploads.upload(ANN, listing)
-        for data in files.values():
-            await uploads.keep(ANN, data.encode())
-        await uploads.upload(ANN, listing)
-        yield on, uploads, await starting(on, WorkspaceUse(owner=ANN.user, id=listing.id))
-
-
-async def starting(on: Stage, use: WorkspaceUse | None, *, rank: int = 0) -> LaunchOrder:
-    """The order of a kernel that starts, on an agent that the reaper does not reach."""
-    begun = kernel(KernelState.STARTING, rank=rank, agent_id=AgentId("elsewhere"))
-    await on.journal.transact(lambda draft: draft.put(begun, "starting"), actor="test")
-    return order("true", kernel=begun.id, workspace=use)
-
-
-class Agents:
-    """The executor's workspace transfer: an agent `a` with a cache."""
-
-    def __init__(self, folder: Path) -> None:
-        self.cache, self.worker, self.sent = WorkspaceCache(folder, packages=folder / "packages"), Worker("test"), 0
-        self.streams: list[WorkspaceStream] = []
-        self.may_go_on = asyncio.Event()
-        self.may_go_on.set()
-
-    @property
-    def executor(self) -> Executor:
-        return cast(Executor, self)
-
-    async def open_stream(self, agent_id: AgentId, kernel_id: KernelId, target: StreamTarget) -> WorkspaceStream:
-        if agent_id != A:
-            raise Unavailable("no such agent")
-        assert target.workspace is not None
-        stream = WorkspaceStream(self.cache, target.workspace, worker=self.worker)
-        self.streams.append(stream)
-        write = stream.write
-
-        async def counted(data: bytes) -> None:
-            await self.may_go_on.wait()
-            self.sent += len(data)
-            for first in range(0, len(data), 7):
-                await write(data[first : first + 7])
-
-        stream.write = counted  # type: ignore[method-assign]
-        return stream
 
 
 async def _noted(launched: list[LaunchOrder], orders: Sequence[LaunchOrder]) -> None:
@@ -125,7 +69,8 @@ async def test_kernels_of_an_agent_with_the_same_workspace_share_one_transfer(tm
 
 async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
-        slow, quick = Agents(tmp_path / "slow"), Agents(tmp_path / "quick")
+        quick_agent = AgentId("quick")
+        slow, quick = Agents(tmp_path / "slow"), Agents(tmp_path / "quick", agent_id=quick_agent)
         slow.may_go_on.clear()
         waiting = []
         for rank in range(1, 21):
@@ -135,15 +80,41 @@ async def test_a_slow_agent_delays_no_transfer_to_another_one(tmp_path: Path) ->
             each = await starting(on, WorkspaceUse(owner=ANN.user, id=other.id), rank=rank)
             waiting.append(asyncio.create_task(uploads.transfers.bring(slow.executor, A, each)))
         await wait_until(lambda: len(slow.streams) > 0)
-        # The agent that is quick has another id: transfers are limited by agent.
-        quick_agent = AgentId("quick")
-        open_stream = quick.open_stream
-        quick.open_stream = lambda _, *rest: open_stream(A, *rest)  # type: ignore[method-assign]
         async with asyncio.timeout(60):
             assert await uploads.transfers.bring(quick.executor, quick_agent, asked) is None
         assert not any(task.done() for task in waiting)
         slow.may_go_on.set()
         assert await asyncio.gather(*waiting) == [None] * 20
+        await slow.worker.close()
+        await quick.worker.close()
+
+
+@pytest.mark.parametrize("is_canceled", [False, True])
+async def test_ranks_of_a_gang_start_together_once_all_agents_have_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_canceled: bool
+) -> None:
+    monkeypatch.setattr(workspace_transfers, "CHECK_S", 0.01)
+    async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
+        gang, quick_agent = session(SessionState.ALLOCATING), AgentId("quick")
+        asked, second = [await starting(on, asked.workspace, rank=rank, agent_id=A) for rank in (0, 1)]
+        await on.journal.transact(lambda draft: draft.put(gang, "allocating"), actor="test")
+        slow, quick = Agents(tmp_path / "slow"), Agents(tmp_path / "quick", agent_id=quick_agent)
+        slow.may_go_on.clear()
+        first = asyncio.create_task(uploads.transfers.bring(slow.executor, A, asked))
+        other = asyncio.create_task(uploads.transfers.bring(quick.executor, quick_agent, second))
+        await wait_until(lambda: on.state.transfers[second.kernel_id].is_complete)
+        said = kernel_view(on.state, on.state.kernels[second.kernel_id]).message
+        assert said == "has its files; waiting until the other ranks have theirs"
+        assert not other.done()
+        if is_canceled:
+            stopping = replace(on.state.kernels[second.kernel_id], state=KernelState.STOPPING)
+            await on.journal.transact(lambda draft: draft.put(stopping, "stopping"), actor="test")
+            with pytest.raises(Unavailable, match="not to start any more"):
+                await other
+        slow.may_go_on.set()
+        assert await first is None
+        assert is_canceled or await other is None
+        assert on.state.transfers == {}
         await slow.worker.close()
         await quick.worker.close()
 

@@ -1,6 +1,7 @@
 """Transfers of workspaces to agents, before the orders that need them: each block once, and with bounded tries.
 
-Kernels of one agent with the same workspace wait for one transfer. A slow agent delays no other one.
+Kernels of one agent with the same workspace wait for one transfer. A slow agent delays no other one, except for the
+other ranks of its sessions: these start together.
 """
 
 import asyncio
@@ -35,6 +36,8 @@ AT_ONCE_MAX: Final = 16
 """Transfers at the same time: each holds a block in memory."""
 AT_ONCE_PER_AGENT_MAX: Final = 4
 REASON_CHARS_MAX: Final = 300
+CHECK_S: Final = 1.0
+"""How often a kernel that waits for other ranks checks that it is still to start."""
 T = TypeVar("T")
 log: Final = logging.getLogger("aliquot.workspaces")
 
@@ -66,6 +69,8 @@ class WorkspaceTransfers:
         self._block = block
         self._at_once = asyncio.Semaphore(AT_ONCE_MAX)
         self._of_agent: WeakValueDictionary[AgentId, asyncio.Semaphore] = WeakValueDictionary()
+        self._completed = asyncio.Event()
+        """Set at the next end of a transfer, and then replaced."""
         self._of_workspace: WeakValueDictionary[tuple[AgentId, str], asyncio.Lock] = WeakValueDictionary()
 
     def is_awaited(self, kernel_id: KernelId) -> bool:
@@ -74,8 +79,8 @@ class WorkspaceTransfers:
         return kernel is not None and kernel.state not in (KernelState.STOPPING, KernelState.EXITED)
 
     async def bring(self, executor: Executor, agent_id: AgentId, order: LaunchOrder) -> WorkspaceFault | None:
-        """Bring the workspace of an order to its agent. Returns why it will not come; the agent refuses the order then,
-        as it does if it could not store the workspace itself.
+        """Bring the workspace of an order to its agent, and wait for those of the other ranks. Returns why it will not
+        come; the agent refuses the order then, as it does if it could not store the workspace itself.
 
         Raises:
             Unavailable: the agent or the store does not answer, and the order is repeated later; or the kernel is not
@@ -108,8 +113,26 @@ class WorkspaceTransfers:
                 raise Unavailable(f"the files of {order.kernel_id} cannot be read: {error}") from error
             except (AliquotError, OSError) as error:
                 fault = self._given_up(agent_id, order, transfer, error)
-            transfers.pop(order.kernel_id, None)
-            return fault
+        if fault is None:
+            transfer.complete()
+            self._completed.set()
+            self._completed = asyncio.Event()
+            await self._wait_for_gang(order.kernel_id)
+        transfers.pop(order.kernel_id, None)
+        return fault
+
+    async def _wait_for_gang(self, kernel_id: KernelId) -> None:
+        """Ranks that start minutes apart give up on each other. Raises Unavailable: it is not to start any more."""
+        session = self._state.sessions.get(self._state.kernels[kernel_id].session_id)
+        gang = [] if session is None else [kernel.id for kernel in self._state.kernels_in(session)]
+        while any(
+            (other := self._state.transfers.get(id)) is not None and not other.is_complete and self.is_awaited(id)
+            for id in gang
+        ):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_S):
+                    await self._completed.wait()
+            self._check_awaited(kernel_id)
 
     def _given_up(self, agent_id: AgentId, order: LaunchOrder, transfer: Transfer, error: Exception) -> WorkspaceFault:
         """Why a kernel is not tried again.

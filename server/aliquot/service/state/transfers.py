@@ -21,6 +21,8 @@ class Transfer:
     """Failed in a row since a block arrived."""
     fault: str | None = None
     """Why the last try failed, for people; None = it goes on, or waits for other transfers to its agent."""
+    is_complete: bool = False
+    """The agent has the files; the kernel starts together with the other ranks."""
 
     def begin(self, *, lacking: int, bytes_total: int) -> None:
         """The agent said what it lacks. If that is less than before, the last try made progress."""
@@ -34,7 +36,11 @@ class Transfer:
 
     def retry(self) -> None:
         """The next try begins."""
-        self.fault = None
+        self.is_complete, self.fault = False, None
+
+    def complete(self) -> None:
+        """The agent has stored all files."""
+        self.is_complete, self.fault = True, None
 
     def fail(self, why: str) -> None:
         """A try has failed."""
@@ -50,6 +56,8 @@ class Transfer:
         """For people: `receiving files: 120 MiB of 300 MiB`."""
         if self.fault is not None:
             return self.fault
+        if self.is_complete:
+            return "has its files; waiting until the other ranks have theirs"
         if self.lacking is None:
             return "waiting to receive files"
         return f"receiving files: {size_text(self.bytes_done)} of {size_text(self.bytes_total)}"
