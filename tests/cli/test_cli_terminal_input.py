@@ -132,3 +132,25 @@ def test_a_window_without_a_size_is_taken_to_have_the_usual_one(
 ) -> None:
     monkeypatch.setattr(terminal.fcntl, "ioctl", lambda *_: struct.pack("HHHH", *window, 0, 0))
     assert terminal._size() == size
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+async def test_a_terminal_whose_connection_is_lost_names_the_command_that_comes_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], rank: int
+) -> None:
+    monkeypatch.setattr(terminal, "GRACE_S", -1.0)
+    client: Any = TerminalClient(
+        Place(url="http://127.0.0.1:1", token="-"), "ses_1", rank=rank, name="one", command=(), is_tty=True
+    )
+    streams: list[Any] = [Refusing(ServerUnreachable("the connection was lost"))]
+
+    async def opened() -> Refusing:
+        if streams:
+            return streams.pop()
+        raise ServerUnreachable("http://127.0.0.1:1: refused")
+
+    client._open = opened
+    with pytest.raises(ServerUnreachable, match=r"1: refused; after .* away it has ended"):
+        await client._carry(await opened())
+    way_back = f"`aliquot session shell ses_1{' --rank 2' if rank else ''} --name one`"
+    assert f"connecting again, as {way_back} does in another window" in capsys.readouterr().err

@@ -23,6 +23,7 @@ from aliquot.cli.session.names import find_id
 from aliquot.cli.session.options import seconds_of, slots_of
 
 if TYPE_CHECKING:
+    from aliquot.cli.session.terminal import TerminalClient
     from aliquot.client import BlockingClient
     from aliquot.client.config import Place
 
@@ -46,6 +47,8 @@ SHELL: Final = """echo $$ > "$CHECKPOINT_DIR/.terminal"
 [ $# -gt 0 ] || case "$SHELL" in "" | */nologin | */false) set -- /bin/sh ;; *) set -- "$SHELL" ;; esac
 exec "$@\""""
 """What the terminal of such a session runs: a command, or the account's shell."""
+TERMINAL: Final = "shell"
+"""Name of that terminal, by which another window comes back to it."""
 
 
 def shell_in_session(
@@ -62,11 +65,16 @@ def shell_in_session(
     Enter, ~ and . leave it; it is kept for 10 minutes. With input from a pipe it runs without a terminal. The exit code
     is that of the shell.
     """
+    import asyncio
+
     from aliquot.client import find_place
 
+    if name is not None and not sys.stdin.isatty():
+        usage("--name: a terminal is shared by terminals; the input is none")
     with failures_shown():
         place = find_place(cluster=cluster, server=server, token_file=token_file)
-        code = _attach(place, find_id(place, session_id), rank=rank, name=name, command=tuple(command or ()))
+        terminal = _terminal(place, find_id(place, session_id), rank=rank, name=name, command=tuple(command or ()))
+        code = asyncio.run(terminal.run())
     raise typer.Exit(code)
 
 
@@ -82,8 +90,14 @@ def shell(
     server: AtServer = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Get a new session with a shell in it; the session ends with the shell. The exit code is that of the shell."""
+    """Get a new session with a shell in it; the session ends with the shell. The exit code is that of the shell.
+
+    Without a connection the shell is kept for 10 minutes: aliquot session shell ID --name shell comes back.
+    """
+    import asyncio
+
     from aliquot.client import find_place
+    from aliquot.client.errors import ServerUnreachable
     from aliquot.client.generated.inputs import CancelSessionInput, CommandInput, CreateSessionInput
 
     wanted = CreateSessionInput(
@@ -98,13 +112,16 @@ def shell(
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
         place = find_place(cluster=cluster, server=server, token_file=token_file)
         session = client.submit_once(wanted)
+        words = ("/bin/sh", "-c", SHELL, "shell", *(command or ()))
+        terminal = _terminal(place, session.id, rank=0, name=TERMINAL, command=words)
         try:
             with exit_on_hangup():
                 until_running(client, session.id)
-            words = ("/bin/sh", "-c", SHELL, "shell", *(command or ()))
-            code = _attach(place, session.id, rank=0, name=None, command=words)
-        except BaseException:
-            client.cancel_session(CancelSessionInput(id=session.id))
+            code = asyncio.run(terminal.run())
+        except BaseException as error:
+            # The session ends with its shell, which is kept for some time without a connection.
+            if not (terminal.was_attached and isinstance(error, ServerUnreachable)):
+                client.cancel_session(CancelSessionInput(id=session.id))
             raise
     raise typer.Exit(code)
 
@@ -126,13 +143,7 @@ def until_running(client: "BlockingClient", id: str) -> None:
             reasons.show(session)
 
 
-def _attach(place: "Place", id: str, *, rank: int, name: str | None, command: tuple[str, ...]) -> int:
-    import asyncio
-
+def _terminal(place: "Place", id: str, *, rank: int, name: str | None, command: tuple[str, ...]) -> "TerminalClient":
     from aliquot.cli.session.terminal import TerminalClient
 
-    is_tty = sys.stdin.isatty()
-    if name is not None and not is_tty:
-        usage("--name: a terminal is shared by terminals; the input is none")
-    client = TerminalClient(place, id, rank=rank, name=name, command=command, is_tty=is_tty)
-    return asyncio.run(client.run())
+    return TerminalClient(place, id, rank=rank, name=name, command=command, is_tty=sys.stdin.isatty())

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX, GRACE_S, frame, take_frames
+from aliquot_schema.resources.units import format_duration
 
 if TYPE_CHECKING:
     from aliquot.client.config import Place
@@ -101,6 +102,17 @@ class TerminalClient:
             except ExceptionGroup as failures:
                 raise failures.exceptions[0] from None
 
+    @property
+    def was_attached(self) -> bool:
+        """Whether the terminal was opened."""
+        return self._offset is not None
+
+    @property
+    def _way_back(self) -> str:
+        """The command that comes back to it, for people."""
+        rank = f" --rank {self._rank}" if self._rank else ""
+        return f"`aliquot session shell {self._session_id}{rank} --name {self._name}`"
+
     async def _carry(self, stream: "SessionStream") -> int:
         from aliquot.client.errors import ServerUnreachable
 
@@ -111,7 +123,8 @@ class TerminalClient:
                 return over.code
             except ServerUnreachable:
                 self._stream = None
-                self._say("the connection was lost; connecting again")
+                again = f", as {self._way_back} does in another window" if self._is_tty else ""
+                self._say(f"the connection was lost; connecting again{again}")
             finally:
                 await stream.close()
             stream = await self._open_again()
@@ -136,14 +149,14 @@ class TerminalClient:
     async def _open_again(self) -> "SessionStream":
         from aliquot.client.errors import ServerUnreachable
 
-        loop, wait_s = asyncio.get_running_loop(), AGAIN_S
-        give_up = loop.time() + (GRACE_S if self._is_tty else PIPE_GRACE_S)
+        loop, wait_s, grace_s = asyncio.get_running_loop(), AGAIN_S, GRACE_S if self._is_tty else PIPE_GRACE_S
+        give_up = loop.time() + grace_s
         while True:
             try:
                 return await self._open()
-            except ServerUnreachable:
+            except ServerUnreachable as error:
                 if loop.time() > give_up:
-                    raise
+                    raise ServerUnreachable(f"{error}; after {format_duration(grace_s)} away it has ended") from None
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, AGAIN_S_MAX)
 
@@ -200,7 +213,7 @@ class TerminalClient:
         threading.Thread(target=_read_forever, args=(pieces, loop), daemon=True).start()
         while data := await pieces.get():
             if self._is_tty and self._escape.leaves(data):
-                self._say(f"left; `aliquot session shell {self._session_id} --name {self._name}` comes back")
+                self._say(f"left; {self._way_back} comes back")
                 self._carrying.cancel()
                 return
             while len(self._input) > INPUT_BYTES_MAX:
