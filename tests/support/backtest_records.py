@@ -32,6 +32,8 @@ class MemoryBacktests:
     """Backtests whose results or orders cannot be read."""
     refused: int = 0
     """Calls that failed."""
+    times_max: int = 0
+    """Most times of the last save that a call looked for."""
 
     async def begin(self, view: BacktestView, order: BacktestOrder, *, now_us: int) -> None:
         try:
@@ -51,6 +53,7 @@ class MemoryBacktests:
         return True
 
     async def update(self, view: BacktestView, *, now_us: int, known_us: Collection[int] = ()) -> bool:
+        self.times_max = max(self.times_max, len(known_us))
         self._reach()
         known = self.kept.get(view.id)
         if known is None or known.view.state not in OPEN or (known_us and known.saved_us not in known_us):

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterator
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -253,14 +253,22 @@ class BacktestRuns:
 
     async def _save_progress(self, name: str) -> None:
         """Save the progress until the end, and stop the backtest if another server has canceled it or taken it over."""
+        unsure_us: int | None = None
+        """Of a write that was not confirmed. It is repeated as it was, so that the times to look for stay few."""
         while name in self._tasks:
-            now_us = self._clock.now_us()
+            now_us = self._clock.now_us() if unsure_us is None else unsure_us
             known_us = self._writing(name, now_us)
-            with suppress(StoreUnavailable):
+            try:
                 if not await self._sources.records.update(self._views[name], now_us=now_us, known_us=known_us):
                     break
+            except StoreUnavailable:
+                unsure_us = now_us
+            else:
                 if name in self._known_us:
                     self._known_us[name] = frozenset({now_us})
+                if unsure_us is not None:  # and at once at the present time, as other servers look for old ones
+                    unsure_us = None
+                    continue
             await asyncio.sleep(SAVE_S)
         if self._applying != name and name in self._tasks:
             task = self._tasks[name]
