@@ -6,6 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from aliquot.service.admin.admin import Administration
+from aliquot.service.alerts.conditions import device_unhealthy
+from aliquot.service.alerts.rules import Rules
+from aliquot_schema.alerts import AlertRule
 from aliquot_schema.cluster.findings import Discrepancy as D
 from aliquot_schema.cluster.launching import AgentSilent, NewReadings
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId
@@ -73,6 +76,30 @@ async def test_a_held_unhealthy_or_missing_device_is_a_finding(health: str, kind
         (finding,) = on.state.findings.values()
         assert (finding.kind, finding.subject, finding.repair is None) == (kind, GPU, health == "unhealthy")
         assert finding.evidence == f"it is {health} and held by {session_id}"
+
+
+async def test_a_held_device_of_which_its_agent_reports_less_is_a_finding_until_enough_is_released() -> None:
+    async with stage([agent("a", devices=1)]) as on:
+        session_id, kernel_id = await running(on)
+        whole = on.executor.agents[A].devices
+        on.executor.change_devices(A, tuple(replace(device, budget=device.budget // 2) for device in whole))
+        await on.settle()
+        waiting, reaper = await on.submit(slots=[("cuda.shares", "0.5")]), reaper_of(on)
+        await on.advance()
+        assert on.session(waiting).state is S.QUEUED
+        for _ in range(2):
+            await reaper.run_once()
+        (finding,) = (one for one in on.state.findings.values() if one.subject == GPU)
+        assert finding.kind is D.DEVICE_OVERCOMMITTED
+        assert finding.evidence.startswith(f"1 GPU of its 0.5 GPU are held, by {session_id}: its agent reports less")
+        rule = Rules(on.state.alert_index).of(AlertRule.DEVICE_UNHEALTHY)
+        assert [one.subject for one in device_unhealthy(on.state, rule, 0)] == [f"a/{GPU}"]
+        on.executor.end_kernel(kernel_id)
+        await on.settle()
+        await on.advance()
+        assert on.session(waiting).state is S.RUNNING
+        await reaper.run_once()
+        assert on.state.findings == {}
 
 
 async def test_a_session_on_a_missing_device_is_preempted_and_restarted_on_another() -> None:

@@ -1,7 +1,7 @@
 """The service without its loops: a test makes every step by hand, in any order; each is checked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from aliquot.service.state.state import State
 from aliquot.service.subscriptions.watching import Subscriptions, SubscriptionSources
 from aliquot_schema.cluster.launching import AgentMessage
 from aliquot_schema.events import Event
-from aliquot_schema.ids import AgentId, SessionId, UserId
+from aliquot_schema.ids import AgentId, DeviceId, NodeId, SessionId, UserId
 from aliquot_schema.quotas import Quota, QuotaScope, quota_id
 from aliquot_schema.requests import Caller, NewSession, Role
 from aliquot_schema.sessions import Session
@@ -97,6 +97,8 @@ class Stage:
     ) -> None:
         self.store = store
         self.executor = executor
+        self._budgets: dict[tuple[NodeId, DeviceId], int] = {}
+        """The largest budget of each device so far."""
         self.clock = clock = StepClock()
         self.state = state = State(ended_kept=ended_kept)
         self.feed = feed = Feed(store, revision=0, kept=feed_kept)
@@ -220,17 +222,26 @@ class Stage:
         return sorted(kernel.id for kernel in self.state.kernels.values() if kernel.state is not KernelState.EXITED)
 
     def check(self) -> None:
-        """The state has no faults."""
-        assert broken(self.state) == []
+        """The state has no faults. A device that shrinks while it is held is none: the reaper reports it."""
+        self.note_budgets()
+        assert broken(self.state, budgets=self._budgets) == []
+
+    def note_budgets(self) -> None:
+        """Note the budgets that grants may use from now on."""
+        for agent in self.state.agents.values():
+            for device in agent.devices:
+                place = agent.node_id, device.id
+                self._budgets[place] = max(device.budget, self._budgets.get(place, 0))
 
 
-def broken(state: State) -> list[str]:
+def broken(state: State, *, budgets: Mapping[tuple[NodeId, DeviceId], int] | None = None) -> list[str]:
     """The faults of a state."""
     return violations(
         state.agents.values(),
         sessions=state.sessions.values(),
         kernels=state.kernels.values(),
         leases=state.leases.values(),
+        budgets=budgets,
     )
 
 

@@ -19,6 +19,11 @@ class Discrepancy(DescribedStr):
     SPEC_DIFFERS = "spec_differs", "The agent's allocation of a kernel differs from the grant, or is unreadable."
     DEVICE_GONE = "device_gone", "A held device disappeared."
     DEVICE_UNHEALTHY = "device_unhealthy", "A held device is unhealthy."
+    DEVICE_OVERCOMMITTED = (
+        "device_overcommitted",
+        "More of a device is held than it has: its agent reports less than when it was granted. Its holders keep it, "
+        "and nothing new is placed there until enough is released.",
+    )
     EXTERNAL_PROCESS = "external_process", "A process that Aliquot did not start uses a device that no lease holds."
 
 

@@ -34,7 +34,12 @@ KERNELS_OF: Final[Mapping[SessionState, frozenset[KernelState]]] = {
 
 
 def violations(
-    agents: Iterable[Agent], *, sessions: Iterable[Session], kernels: Iterable[Kernel], leases: Iterable[Lease]
+    agents: Iterable[Agent],
+    *,
+    sessions: Iterable[Session],
+    kernels: Iterable[Kernel],
+    leases: Iterable[Lease],
+    budgets: Mapping[tuple[NodeId, DeviceId], int] | None = None,
 ) -> list[str]:
     """All violations of a state; empty if it is consistent.
 
@@ -43,6 +48,8 @@ def violations(
         sessions: any of them; records of other sessions are not checked.
         kernels: of these sessions: all of the present attempt, and those of older attempts that have not exited.
         leases: all open ones; released ones as far as known.
+        budgets: the largest budgets that devices had; None = the present ones. A device that shrank while it was held
+            is a finding (`device_overcommitted`) and no violation.
     """
     known = {session.id: session for session in sessions}
     kernels = [kernel for kernel in kernels if kernel.session_id in known]
@@ -61,7 +68,7 @@ def violations(
     for lease in held_by.values():
         found += _lease(lease, is_needed=lease.kernel_id in live or lease.session_id not in known)
         found += _external_allocation(lease, known.get(lease.session_id) if lease.session_id is not None else None)
-    return found + list(_devices(agents, held_by.values()))
+    return found + list(_devices(agents, held_by.values(), budgets or {}))
 
 
 def _kernel(kernel: Kernel, lease: Lease | None) -> Iterator[str]:
@@ -121,8 +128,10 @@ def _external_allocation(lease: Lease, session: Session | None) -> Iterator[str]
         yield f"lease {lease.id} was released at {lease.released_us}, and {session.id} is {session.state}"
 
 
-def _devices(agents: Iterable[Agent], leases: Iterable[Lease]) -> Iterator[str]:
-    """Overcommitted devices, by present budgets; a device that shrank while it was held may be reported."""
+def _devices(
+    agents: Iterable[Agent], leases: Iterable[Lease], budgets: Mapping[tuple[NodeId, DeviceId], int]
+) -> Iterator[str]:
+    """Overcommitted devices."""
     node_of = {agent.id: agent.node_id for agent in agents}
     devices: dict[NodeId, dict[DeviceId, Device]] = defaultdict(dict)
     for agent in agents:
@@ -132,16 +141,21 @@ def _devices(agents: Iterable[Agent], leases: Iterable[Lease]) -> Iterator[str]:
         if lease.released_us is None:
             open_on[node_of[lease.agent_id]].append(lease)
     for node_id, held in open_on.items():
-        yield from _node(node_id, devices[node_id], held)
+        yield from _node(node_id, devices[node_id], held, budgets)
 
 
-def _node(node_id: NodeId, devices: Mapping[DeviceId, Device], leases: Iterable[Lease]) -> Iterator[str]:
+def _node(
+    node_id: NodeId,
+    devices: Mapping[DeviceId, Device],
+    leases: Iterable[Lease],
+    budgets: Mapping[tuple[NodeId, DeviceId], int],
+) -> Iterator[str]:
     used = Counter(occupancy_on((lease.spec for lease in leases), devices))
     for device_id, amount in sorted(used.items()):
         device = devices.get(device_id)
         if device is None:
             yield f"{device_id} on {node_id} is held, and no agent knows it"
-        elif amount > device.budget:
+        elif amount > max(device.budget, budgets.get((node_id, device_id), 0)):
             yield f"{device_id} on {node_id} is held to {amount} of {device.budget}"
         elif device.parent is not None and used[device.parent]:
             yield f"{device_id} on {node_id} is held together with {device.parent}, which it is a slice of"

@@ -245,6 +245,7 @@ class Server:
         heard, self.heard = self.heard, []
         await self.on.messages.run_once(heard)
         await self.on.dispatch.close()
+        self.on.note_budgets()
         counts, _ = await self.on.allocator.run_once()
         assert counts.number > self.passes
         self.passes = counts.number

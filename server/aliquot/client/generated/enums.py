@@ -148,6 +148,7 @@ class Discrepancy(StrEnum):
     SPEC_DIFFERS = "spec_differs"
     DEVICE_GONE = "device_gone"
     DEVICE_UNHEALTHY = "device_unhealthy"
+    DEVICE_OVERCOMMITTED = "device_overcommitted"
     EXTERNAL_PROCESS = "external_process"
 
 

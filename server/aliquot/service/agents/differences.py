@@ -13,13 +13,14 @@ from aliquot.service.lifecycle.agent_registration import NOT_CLAIMED
 from aliquot.service.state.agents import Blocked, ForeignUsers
 from aliquot.service.state.snapshots import is_present
 from aliquot.service.state.state import State
+from aliquot.service.views.agents import budget_slot
 from aliquot_schema.cluster.agents import Agent
 from aliquot_schema.cluster.findings import Discrepancy
 from aliquot_schema.cluster.launching import ALIVE, Inventory, KernelPhase, KernelReport, SpecOnDisk
 from aliquot_schema.ids import AgentId, DeviceId, KernelId, LeaseId, NodeId, SessionId
 from aliquot_schema.resources.devices import Device, DeviceHealth, DeviceProcess, ResourceSpec
 from aliquot_schema.resources.leases import Kernel
-from aliquot_schema.resources.slots import format_amount, is_accelerator
+from aliquot_schema.resources.slots import amount_text, format_amount, is_accelerator
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import KernelState, SessionState
 
@@ -152,21 +153,31 @@ def _spec_text(spec: ResourceSpec) -> str:
 
 
 def _device_differences(state: State, inventory: Inventory) -> Iterator[Difference]:
-    """Held devices that are gone or unhealthy; free ones are simply not placed on. A device that the agent leaves
-    out without reporting its loss was removed from its configuration; its holders keep it."""
+    """Held devices that are gone or unhealthy, or have less than is held; free ones are simply not placed on. A device
+    that the agent leaves out without reporting its loss was removed from its configuration; its holders keep it."""
     agent = inventory.agent
     held = state.used.get(agent.node_id, {})
     holders = state.holders.get(agent.node_id, {})
     reported = {device.id: device for device in agent.devices}
     for known in state.agents[agent.id].devices if agent.id in state.agents else ():
-        health = reported.get(known.id, known).health
-        if health is DeviceHealth.GONE and _has_another(state, agent, known.id):
+        device, amount = reported.get(known.id, known), held.get(known.id, 0)
+        if not amount or (device.health is DeviceHealth.GONE and _has_another(state, agent, known.id)):
             continue
-        if health in _HEALTH and held.get(known.id):
-            sessions = holders.get(known.id, ())
-            names = ", ".join(sessions) or "a lease without session"
-            words = f"it is {health} and held by {names}"
-            yield replace(_difference(_HEALTH[health], agent.id, known.id, words), holders=sessions)
+        sessions = holders.get(known.id, ())
+        names = ", ".join(sessions) or "a lease without session"
+        if device.health in _HEALTH:
+            words = f"it is {device.health} and held by {names}"
+            yield replace(_difference(_HEALTH[device.health], agent.id, known.id, words), holders=sessions)
+        elif device.health is DeviceHealth.HEALTHY and amount > device.budget:
+            words = f"{_amount(device, amount)} of its {_amount(device, device.budget)} are held, by {names}"
+            more = "its agent reports less than before; nothing new is placed there until enough is released"
+            yield _difference(D.DEVICE_OVERCOMMITTED, agent.id, known.id, f"{words}: {more}")
+
+
+def _amount(device: Device, budget: int) -> str:
+    """Budget units of a device as people write them."""
+    slot = budget_slot(device)
+    return amount_text(slot, format_amount(slot, budget))
 
 
 def _has_another(state: State, agent: Agent, device_id: DeviceId) -> bool:

@@ -28,7 +28,7 @@ from aliquot_schema.views.session_parts import session_label
 WINDOW_US: Final = 3_600_000_000
 
 FAULT_CHARS_SHOWN: Final = 300
-_BROKEN: Final = frozenset({Discrepancy.DEVICE_GONE, Discrepancy.DEVICE_UNHEALTHY})
+_BROKEN: Final = frozenset({Discrepancy.DEVICE_GONE, Discrepancy.DEVICE_UNHEALTHY, Discrepancy.DEVICE_OVERCOMMITTED})
 
 
 def failure_rate(state: State, *, now_us: int) -> tuple[int, int]:
@@ -94,8 +94,8 @@ def agent_lost(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertC
 
 
 def device_unhealthy(state: State, _rule: NoticeRule, _now_us: int) -> Iterator[AlertCondition]:
-    """Devices that agents report as unhealthy, held devices that are gone, and devices that agents of two nodes report.
-    A device that is leaving was taken out of the configuration on purpose."""
+    """Devices that agents report as unhealthy, held devices that are gone or have less than is held, and devices that
+    agents of two nodes report. A device that is leaving was taken out of the configuration on purpose."""
     found: dict[str, str] = {}
     for agent in state.agents.values():
         for device in agent.devices if agent.state is not AgentState.LEFT else ():

@@ -112,7 +112,7 @@ def device_view(
     link_group: int | None,
 ) -> DeviceView:
     """One device. Amounts are shares for accelerators, cores or bytes for `cpu` and `mem`."""
-    unit = _unit(device)
+    unit = budget_slot(device)
     return DeviceView(
         id=device.id,
         name=device.name,
@@ -147,7 +147,7 @@ def _link_groups(agent: Agent) -> Mapping[DeviceId, int | None]:
     return islands_of([device for device in agent.devices if device.id in reached])
 
 
-def _unit(device: Device) -> str:
+def budget_slot(device: Device) -> str:
     """The slot that formats the device's budget units."""
     return device.kind if device.kind in HOST_SLOTS else f"{device.kind}{SHARES}"
 
@@ -216,7 +216,7 @@ def _holder(state: State, lease: Lease, device: Device, share: int) -> HolderVie
         session_id=lease.session_id,
         kernel_id=lease.kernel_id,
         agent_id=lease.agent_id,
-        share=format_amount(_unit(device), share),
+        share=format_amount(budget_slot(device), share),
         since=moment(lease.granted_us),
         until=moment_or_none(lease.until_us if lease.kernel_id is None else _expected_end_us(state, lease.session_id)),
         isolation=device.isolation,
