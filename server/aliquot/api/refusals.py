@@ -16,6 +16,7 @@ from aliquot.api.rest.routes import DOCUMENT_PATH, OPERATIONS
 from aliquot.api.status_page import document
 from aliquot_schema.errors import Unauthenticated
 
+GRAPHQL_PATH: Final = "/graphql"
 _PATHS: Final = frozenset({operation.path for operation in OPERATIONS} | {DOCUMENT_PATH})
 _ROOTS: Final = frozenset(path.split("/")[1] for path in _PATHS if path.count("/") > 1)
 """First path segments of the REST API."""
@@ -67,10 +68,10 @@ def unauthenticated(scope: Scope, error: Unauthenticated) -> Response:
 
 
 def refusal(scope: Scope, status: int, code: str, message: str) -> Response:
-    """A problem document on REST paths, a GraphQL error on all others."""
-    if is_rest(scope["path"]):
-        return problem_response(status, code, message, request_id=scope[REQUEST_ID])
-    return json_response({"errors": [{"message": message, "extensions": {"code": code}}]}, status=status)
+    """A GraphQL error on the path of GraphQL, a problem document on all others."""
+    if scope["path"] == GRAPHQL_PATH:
+        return json_response({"errors": [{"message": message, "extensions": {"code": code}}]}, status=status)
+    return problem_response(status, code, message, request_id=scope[REQUEST_ID])
 
 
 def is_rest(path: str) -> bool:

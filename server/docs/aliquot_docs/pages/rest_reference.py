@@ -7,7 +7,7 @@ from aliquot.api.rest.openapi import document
 from aliquot.api.rest.routes import API_VERSION, OPERATIONS
 from aliquot_docs.markdown import code, table, text
 from aliquot_docs.pages.graphql_text import access_rule
-from aliquot_schema.identity.access import REST
+from aliquot_schema.identity.access import OWNER_ONLY, REST
 
 REF: Final = "#/components/schemas/"
 
@@ -24,7 +24,8 @@ def rest_page() -> str:
 
 
 def _operation(method: str, path: str, shown: Mapping[str, Any]) -> str:
-    lines = [f"### {method.upper()} {path}\n", f"{text(shown['summary'])} {access_rule(REST[shown['operationId']])}\n"]
+    rule = REST.get(shown["operationId"], OWNER_ONLY)  # the content of a file is no operation of the framework
+    lines = [f"### {method.upper()} {path}\n", f"{text(shown['summary'])} {access_rule(rule)}\n"]
     parameters = [
         f"- {code(one['name'])} ({one['in']}): {_shape(one['schema'])}" for one in shown.get("parameters", ())
     ]
