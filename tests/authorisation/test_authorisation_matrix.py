@@ -31,7 +31,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "Query.reservation_effect": {
         "input": {"name": "x", "starts_at": "2026-01-01T00:00Z", "ends_at": "2026-01-01T00:00Z"}
     },
-    "Query.what_if": {"input": {"session": COMMAND}},
+    "Query.what_if": {"input": {"drain": AGENT}},
 }
 """Arguments checked before the caller."""
 

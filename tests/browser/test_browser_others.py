@@ -1,5 +1,6 @@
 """Pages for a viewer and for an ordinary user, and wide tables on a narrow screen."""
 
+import re
 from typing import Final
 
 import pytest
@@ -31,6 +32,16 @@ async def key_of(server: OwnServer, name: str, role: str, projects: tuple[str, .
         await client.change(ADD_USER, {"input": {"name": name, "role": role, "projects": list(projects)}})
         made = await client.change(ADD_KEY, {"input": {"user": name, "name": "browser", "scope": "submit"}})
     return str(made["secret"])
+
+
+async def test_a_viewer_asks_what_a_change_of_the_cluster_would_mean(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo, key=await key_of(demo, "vito", "viewer")) as tab:
+        page = await tab.open("/")
+        await page.get_by_role("link", name="What if").click()
+        await page.get_by_label("Agent").click()
+        await page.get_by_role("option").nth(1).click()
+        await expect(page.get_by_text(re.compile(r"would start (now|later|sooner)")).first).to_be_visible()
+        await expect(page.get_by_label("GPUs", exact=True)).to_have_count(0)
 
 
 @NEEDS_AXE

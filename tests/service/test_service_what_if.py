@@ -151,7 +151,7 @@ async def test_a_what_if_notes_that_scheduling_is_stopped() -> None:
         assert found.note == "scheduling is stopped, so nothing starts; the times are those if it were started now"
 
 
-async def test_a_what_if_without_a_change_or_by_a_viewer_is_refused() -> None:
+async def test_a_what_if_without_a_change_is_refused_and_viewers_ask_about_the_cluster_alone() -> None:
     async with stage([agent("a", devices=1)]) as on:
         with pytest.raises(InvalidRequest):
             await ask(on)
@@ -160,5 +160,6 @@ async def test_a_what_if_without_a_change_or_by_a_viewer_is_refused() -> None:
         with pytest.raises(InvalidRequest):
             await ask(on, policy={"order": "whim"})
         viewer = Caller(user=UserId("eve"), request_id="req_test", role=Role.VIEWER)
+        assert (await on.queries.what_if(viewer, WhatIf(drain="a"))).later_count == 0
         with pytest.raises(Forbidden):
-            await on.queries.what_if(viewer, WhatIf(drain="a"))
+            await on.queries.what_if(viewer, WhatIf(session=request(1)))

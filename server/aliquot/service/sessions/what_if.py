@@ -23,7 +23,6 @@ from aliquot.core.policy_changes import amended
 from aliquot.core.prediction import RunTimes, Workload
 from aliquot.core.validation.fields import count
 from aliquot.core.workloads import workload_of
-from aliquot.service.access import check_may_submit
 from aliquot.service.ports import Clock
 from aliquot.service.sessions.preview import Previews
 from aliquot.service.sessions.submission import Submission
@@ -66,10 +65,8 @@ class WhatIfs:
         Raises:
             InvalidRequest: nothing is asked, or a value is wrong.
             NotFound: there is no such agent.
-            Forbidden: the caller may not submit sessions.
-            And for `session` the errors of a submission.
+            And for `session` the errors of a submission: viewers ask about the cluster alone.
         """
-        check_may_submit(caller)
         if asked.session is None and asked.drain is None and asked.policy is None and asked.like is None:
             raise InvalidRequest("what_if: give a session, an agent to drain, a policy, or agents to add")
         row = None if asked.session is None else await self._row(caller, asked)

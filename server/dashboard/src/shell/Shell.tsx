@@ -24,9 +24,6 @@ const PAGES = [
   { path: "/admin", name: "Admin" },
 ] as const;
 
-/** Pages of users that may submit. */
-const SUBMITTERS: ReadonlySet<string> = new Set(["/submit", "/what-if"]);
-
 function titleOf(location: string): string {
   return (
     PAGES.find(({ path }) => path === location)?.name ?? (location.startsWith("/sessions/") ? "Session" : "Not found")
@@ -41,7 +38,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
   const alerts = useOpenAlerts().data?.length ?? 0;
   const name = useObservable(user);
   const me = useMe().data;
-  const pages = PAGES.filter(({ path }) => !SUBMITTERS.has(path) || me === null || maySubmit(me));
+  const pages = PAGES.filter(({ path }) => path !== "/submit" || me === null || maySubmit(me));
   const first = useRef(location);
   useEffect(() => {
     // Makes screen readers announce the new page.

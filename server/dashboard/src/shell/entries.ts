@@ -32,7 +32,7 @@ export function pageEntries(me: Me | null): Entry[] {
   const mine = encodeURIComponent(me?.name ?? "");
   return [
     ...Object.values(LETTERS)
-      .filter(({ path }) => (path !== "/submit" && path !== "/what-if") || maySubmit(me))
+      .filter(({ path }) => path !== "/submit" || maySubmit(me))
       .map(({ path, text }) => ({ kind: "page", text, path })),
     { kind: "page", text: "Who held what in the last 24 hours", path: "/?view=history" },
     { kind: "page", text: "My running sessions", path: `/sessions?state=running&owner=${mine}` },

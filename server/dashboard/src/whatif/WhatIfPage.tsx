@@ -9,10 +9,9 @@ import type { Agent } from "../cluster/nodes";
 import { useNow } from "../format/clock";
 import { WhatIfDocument, type WhatIfInput } from "../generated/graphql";
 import { useIdentity } from "../identity/me";
-import { maySubmit, readsOnly } from "../identity/rights";
+import { maySubmit } from "../identity/rights";
 import { Check } from "../parts/Check";
 import { Choice } from "../parts/Choice";
-import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
 import { useSettled } from "../parts/settled";
 import { Table } from "../parts/Table";
@@ -41,12 +40,6 @@ export default function WhatIfPage() {
   const agents = cluster.data ?? NO_AGENTS;
   const change = (part: Partial<Question>) =>
     setSearch((old) => new URLSearchParams(searchOf({ ...questionOf(old), ...part })), { replace: true });
-  if (me !== null && !maySubmit(me))
-    return (
-      <Empty title="You cannot ask what would happen">
-        <p>{readsOnly(me)}</p>
-      </Empty>
-    );
   return (
     <div className="stack submit">
       <div className="row">
@@ -65,7 +58,9 @@ export default function WhatIfPage() {
         the address leads a colleague to the same ones.
       </p>
       <div className="submit-parts">
-        <SessionFields question={question} wrongs={wrongs} agents={agents} change={change} />
+        {me === null || maySubmit(me) || question.gpus ? (
+          <SessionFields question={question} wrongs={wrongs} agents={agents} change={change} />
+        ) : null}
         <NodeFields question={question} wrongs={wrongs} agents={agents} change={change} />
         <section className="panel stack" aria-labelledby="ask-policy">
           <h2 id="ask-policy">another policy were in force</h2>
