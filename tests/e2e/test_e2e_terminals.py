@@ -154,6 +154,20 @@ async def test_the_shell_command_creates_a_session_that_ends_with_the_shell(two_
         await until_state(client, printed.decode().strip(), "completed")
 
 
+async def test_another_window_comes_back_to_the_shell_of_one_that_was_closed(two_gpus: OwnServer) -> None:
+    with own_terminal("shell", "-r", "gpu=0.5", environment=place(two_gpus)) as terminal:
+        terminal.type("kept=$((40 + 2)); echo id=$ALIQUOT_SESSION_ID=\n")
+        await terminal.until("id=ses_")
+        id = "ses_" + (await terminal.until("=")).strip()
+        await asyncio.to_thread(terminal.hang_up)
+    with own_terminal("session", "shell", id, "--name", "shell", environment=place(two_gpus)) as other:
+        other.type("echo it is $kept; exit\n")
+        await other.until("it is 42")
+        assert await other.exit_code() == 0
+    async with two_gpus.client() as client:
+        await until_state(client, id, "completed")
+
+
 async def test_a_window_that_is_closed_while_a_new_shell_waits_takes_its_session_along(two_gpus: OwnServer) -> None:
     async with two_gpus.client() as client:
         holder = await submit(client, WAIT, {"cuda.device": "2"})

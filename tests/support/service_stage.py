@@ -96,9 +96,7 @@ class Stage:
         commands: CommandChecks | None = None,
     ) -> None:
         self.store = store
-        self.executor = executor
-        self._budgets: dict[tuple[NodeId, DeviceId], int] = {}
-        """The largest budget of each device so far."""
+        self.executor, self._budgets = executor, dict[tuple[NodeId, DeviceId], int]()
         self.clock = clock = StepClock()
         self.state = state = State(ended_kept=ended_kept)
         self.feed = feed = Feed(store, revision=0, kept=feed_kept)
@@ -227,7 +225,7 @@ class Stage:
         assert broken(self.state, budgets=self._budgets) == []
 
     def note_budgets(self) -> None:
-        """Note the budgets that grants may use from now on."""
+        """Note the largest budget of each device so far, which grants may use from now on."""
         for agent in self.state.agents.values():
             for device in agent.devices:
                 place = agent.node_id, device.id
