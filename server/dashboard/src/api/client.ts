@@ -13,7 +13,7 @@ const client = new Client({
   fetchOptions: { credentials: "same-origin" },
 });
 
-/** Time of the last answer, milliseconds since the epoch. */
+/** Time of the last answer milliseconds since the epoch. */
 export const answered = new Observable(0);
 
 export class Refusal extends Error {
@@ -22,13 +22,27 @@ export class Refusal extends Error {
   }
 }
 
+/** The server answers within half of this; on a dead connection, a browser waits for many minutes. */
+const ANSWER_MS = 60_000;
+const REPEATED = new DOMException("The query is sent again.", "AbortError");
+let queries = new AbortController();
+
+/** Sends the queries in progress again, as the connections that they were sent on may be dead. */
+export function repeatQueries(): void {
+  queries.abort(REPEATED);
+  queries = new AbortController();
+}
+
 /** Runs a query. Throws a Refusal. */
 export async function ask<Data, Variables extends AnyVariables>(
   document: TypedDocumentNode<Data, Variables>,
   variables: Variables,
 ): Promise<Data> {
-  const result = await client.query(document, variables).toPromise();
-  return dataOf(result);
+  for (;;) {
+    const { signal } = queries;
+    const result = await client.query(document, variables, { fetch: until(signal) }).toPromise();
+    if (!result.error || signal.reason !== REPEATED) return dataOf(result);
+  }
 }
 
 /** Runs a mutation once at a time. Throws a Refusal; expected errors are union members in the data. */
@@ -39,8 +53,16 @@ export function change<Data, Variables extends AnyVariables>(
   noteChange();
   const names = document.definitions.map((one) => ("name" in one ? one.name?.value : undefined));
   return joined(JSON.stringify([names, variables]), async () =>
-    dataOf(await client.mutation(document, variables).toPromise()),
+    dataOf(await client.mutation(document, variables, { fetch: until() }).toPromise()),
   );
+}
+
+/** `fetch` with a time limit, and until one of the signals is aborted. */
+function until(...signals: readonly AbortSignal[]): typeof fetch {
+  return (input, init) => {
+    const all = [AbortSignal.timeout(ANSWER_MS), ...signals, ...(init?.signal ? [init.signal] : [])];
+    return fetch(input, { ...init, signal: AbortSignal.any(all) });
+  };
 }
 
 function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[0] }): Data {

@@ -1,5 +1,5 @@
 import { FeedDocument, RevisionDocument, type FeedSubscription } from "../generated/graphql";
-import { ask } from "./client";
+import { ask, repeatQueries } from "./client";
 import { followNumbered } from "./numbered";
 import { Observable } from "./observable";
 import { signedIn } from "./presence";
@@ -55,7 +55,9 @@ async function newest(): Promise<number> {
 function live(): void {
   const again = connection.get().state === "lost";
   move("live");
-  if (again) for (const listener of [...listeners]) listener("reconnected");
+  if (!again) return;
+  repeatQueries();
+  for (const listener of [...listeners]) listener("reconnected");
 }
 
 function publish(event: Event): void {

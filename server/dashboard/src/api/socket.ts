@@ -19,13 +19,14 @@ export class SubscriptionFault extends Error {
 
 const PING_MS = 10_000;
 const PONG_MS = 5_000;
+const CONNECT_MS = 10_000;
 
 /**
  * A WebSocket for subscriptions, opened when it is needed. It does not retry: the caller knows from where to resume, and
  * subscribes again.
  */
 export class Socket {
-  private pongTimer: ReturnType<typeof setTimeout> | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
 
   private readonly client = createClient({
     url: `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/graphql`,
@@ -33,17 +34,26 @@ export class Socket {
     keepAlive: PING_MS,
     connectionAckWaitTimeout: PING_MS,
     on: {
-      connected: () => this.onOpen(),
-      // A frozen server, or one behind a dead link, sends no close frame.
-      ping: (received) => {
-        if (!received) this.pongTimer = setTimeout(() => this.client.terminate(), PONG_MS);
+      // A frozen server, or one behind a dead link, neither answers nor sends a close frame.
+      connecting: () => this.expectAnswer(CONNECT_MS),
+      connected: () => {
+        clearTimeout(this.timer);
+        this.onOpen();
       },
-      pong: () => clearTimeout(this.pongTimer),
-      closed: () => clearTimeout(this.pongTimer),
+      ping: (received) => {
+        if (!received) this.expectAnswer(PONG_MS);
+      },
+      pong: () => clearTimeout(this.timer),
+      closed: () => clearTimeout(this.timer),
     },
   });
 
   constructor(private readonly onOpen: () => void = () => undefined) {}
+
+  private expectAnswer(ms: number): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.client.terminate(), ms);
+  }
 
   /**
    * Yields until the server completes or `signal` is aborted; throws when the connection is lost. Leaving the loop
