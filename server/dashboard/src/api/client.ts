@@ -4,6 +4,7 @@ import { faultOf, type Fault } from "./faults";
 import { joined } from "./joining";
 import { Observable } from "./observable";
 import { signedOut } from "./presence";
+import { learnTime, serverNow } from "./time";
 
 /** Without a cache: queries are cheap, as the server answers from memory, and pages always show its present state. */
 const client = new Client({
@@ -13,7 +14,7 @@ const client = new Client({
   fetchOptions: { credentials: "same-origin" },
 });
 
-/** Time of the last answer milliseconds since the epoch. */
+/** Time of the last answer by the server's clock, milliseconds since the epoch. */
 export const answered = new Observable(0);
 
 export class Refusal extends Error {
@@ -59,9 +60,12 @@ export function change<Data, Variables extends AnyVariables>(
 
 /** `fetch` with a time limit, and until one of the signals is aborted. */
 function until(...signals: readonly AbortSignal[]): typeof fetch {
-  return (input, init) => {
+  return async (input, init) => {
     const all = [AbortSignal.timeout(ANSWER_MS), ...signals, ...(init?.signal ? [init.signal] : [])];
-    return fetch(input, { ...init, signal: AbortSignal.any(all) });
+    const asked = Date.now();
+    const answer = await fetch(input, { ...init, signal: AbortSignal.any(all) });
+    learnTime(answer.headers.get("date"), asked);
+    return answer;
   };
 }
 
@@ -73,6 +77,6 @@ function dataOf<Data>(result: { data?: Data; error?: Parameters<typeof faultOf>[
   }
   if (result.data === undefined)
     throw new Refusal({ kind: "away", message: "The server sent no data.", mayHaveBegun: true });
-  answered.set(Date.now());
+  answered.set(serverNow());
   return result.data;
 }

@@ -4,16 +4,17 @@ import { followNumbered } from "./numbered";
 import { Observable } from "./observable";
 import { signedIn } from "./presence";
 import { Socket } from "./socket";
+import { serverNow } from "./time";
 
 export type Event = FeedSubscription["queue_updates"];
 
 export interface Connection {
   readonly state: "connecting" | "live" | "lost";
-  /** Start of this state, milliseconds since the epoch. */
+  /** Start of this state by the server's clock, milliseconds since the epoch. */
   readonly since: number;
 }
 
-export const connection = new Observable<Connection>({ state: "connecting", since: Date.now() });
+export const connection = new Observable<Connection>({ state: "connecting", since: serverNow() });
 /** Sessions that are queued or held; null until known. */
 export const pending = new Observable<number | null>(null);
 
@@ -66,5 +67,5 @@ function publish(event: Event): void {
 }
 
 function move(state: Connection["state"]): void {
-  if (connection.get().state !== state) connection.set({ state, since: Date.now() });
+  if (connection.get().state !== state) connection.set({ state, since: serverNow() });
 }

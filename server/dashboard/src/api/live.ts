@@ -4,6 +4,7 @@ import type { Fault } from "./faults";
 import { onEvent, type Event } from "./feed";
 import { seen } from "./seen";
 import { shared } from "./sharing";
+import { clockOffset } from "./time";
 import { useLoading } from "./Together";
 
 export interface Live<T> {
@@ -56,11 +57,14 @@ export function useLive<T>(load: () => Promise<T>, key: string, options: Options
     });
     const refreshVisible = () => seen.get() && asking.soon(0);
     const unsee = seen.watch(refreshVisible);
+    // What was asked for by a time, such as the last hour, was asked for by the wrong one.
+    const unclock = clockOffset.watch(refresh.current);
     const timer = options.everyMs ? setInterval(refreshVisible, options.everyMs) : undefined;
     return () => {
       asking.isOver = true;
       stop();
       unsee();
+      unclock();
       clearInterval(timer);
     };
   }, [key, options.everyMs]);

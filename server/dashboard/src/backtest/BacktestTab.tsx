@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { percent } from "../format/amounts";
 import { moment } from "../format/times";
 import { BacktestsDocument } from "../generated/graphql";
@@ -78,7 +79,7 @@ function Begin({ onStarted, onWrong }: BeginProps) {
     said(onWrong, async () => {
       onWrong("");
       const runs = [{ label: `${order}, ${backfill}`, policy: { order, backfill } }];
-      const outcome = await start({ runs, since: sinceOf(since, Date.now()) });
+      const outcome = await start({ runs, since: sinceOf(since, serverNow()) });
       if ("message" in outcome) onWrong(outcome.message);
       else onStarted(outcome.id);
     });

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "react";
 import { Button } from "react-aria-components";
 import { Refusal } from "../api/client";
+import { serverNow } from "../api/time";
 import type { BacktestRunInput } from "../generated/graphql";
 import { FiguresBeside } from "./Comparison";
 import { fidelityOf, inputOf, isOpen, movesOf, type Backtest } from "./figures";
@@ -27,7 +28,7 @@ export function TryLastWeek({ run, isDisabled = false }: Props) {
     setWrong("");
     setFound(null);
     await said(setWrong, async () => {
-      const outcome = await start(inputOf([{ label: "with the changes", ...run }], DAYS, Date.now()));
+      const outcome = await start(inputOf([{ label: "with the changes", ...run }], DAYS, serverNow()));
       if ("message" in outcome) setWrong(outcome.message);
       else setId(outcome.id);
     });

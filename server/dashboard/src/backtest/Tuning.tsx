@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { serverNow } from "../api/time";
 import { Button } from "react-aria-components";
 import { Check } from "../parts/Check";
 import { Text } from "../parts/Text";
@@ -20,7 +21,7 @@ export function BeginTuning({ onStarted, onWrong }: BeginProps) {
   const begin = () =>
     said(onWrong, async () => {
       onWrong("");
-      const outcome = await tune({ since: sinceOf(since, Date.now()), apply: isAuto ? "auto" : "manual" });
+      const outcome = await tune({ since: sinceOf(since, serverNow()), apply: isAuto ? "auto" : "manual" });
       if ("message" in outcome) onWrong(outcome.message);
       else onStarted(outcome.id);
     });

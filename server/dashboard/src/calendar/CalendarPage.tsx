@@ -7,6 +7,7 @@ import { Button } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { ask, change } from "../api/client";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { loadCluster } from "../cluster/loading";
 import { isAccelerator, type Agent } from "../cluster/nodes";
 import { quantity } from "../format/amounts";
@@ -58,7 +59,7 @@ export default function CalendarPage() {
   const me = useIdentity();
   const calendar = useRef<FullCalendar>(null);
   const [search, setSearch] = useSearchParams();
-  const [shown, setShown] = useState(() => ({ fromMs: Date.now() - 7 * DAY_MS, toMs: Date.now() + 8 * DAY_MS }));
+  const [shown, setShown] = useState(() => ({ fromMs: serverNow() - 7 * DAY_MS, toMs: serverNow() + 8 * DAY_MS }));
   const [title, setTitle] = useState("");
   const [window, setWindow] = useState<Window | null>(leftWindow);
   const [open, setOpen] = useState<Entry | null>(null);
@@ -79,7 +80,7 @@ export default function CalendarPage() {
   const total = useMemo(() => gpusOf(agents), [agents]);
   const bookings = live.data?.bookings ?? [];
   const entries = useMemo(
-    () => (live.data ? entriesOf(live.data, shown.toMs, Date.now(), hostsOf(agents)) : []),
+    () => (live.data ? entriesOf(live.data, shown.toMs, serverNow(), hostsOf(agents)) : []),
     [live.data, shown.toMs, agents],
   );
   const groups = [...new Set(entries.flatMap((one) => groupsOf(one, by)))].sort();
@@ -158,10 +159,11 @@ export default function CalendarPage() {
         headerToolbar={false}
         locale={LOCALE}
         dayHeaderFormat={HEADS}
+        now={serverNow}
         nowIndicator
         allDaySlot={false}
         height="100%"
-        scrollTime={`${String(Math.max(new Date().getHours() - 1, 0)).padStart(2, "0")}:00:00`}
+        scrollTime={`${String(Math.max(new Date(serverNow()).getHours() - 1, 0)).padStart(2, "0")}:00:00`}
         slotLabelFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventTimeFormat={{ hour: "2-digit", minute: "2-digit", hour12: false }}
         eventInteractive
@@ -177,10 +179,10 @@ export default function CalendarPage() {
         selectAllow={({ start, end }) => {
           const free = Math.max(total - bookedAtMost(bookings, start.getTime(), end.getTime()), 0);
           setDragged(`${free} of ${total} GPUs can be booked for this window.`);
-          setSpan(JSON.stringify([Math.max(start.getTime(), Date.now()), end.getTime()]));
-          return end.getTime() > Math.max(start.getTime(), Date.now()); // equal over an hour that the clocks skip
+          setSpan(JSON.stringify([Math.max(start.getTime(), serverNow()), end.getTime()]));
+          return end.getTime() > Math.max(start.getTime(), serverNow()); // equal over an hour that the clocks skip
         }}
-        select={({ start, end }) => setWindow({ fromMs: Math.max(start.getTime(), Date.now()), toMs: end.getTime() })}
+        select={({ start, end }) => setWindow({ fromMs: Math.max(start.getTime(), serverNow()), toMs: end.getTime() })}
         datesSet={({ start, end, view: now }) => {
           setTitle(now.title);
           setShown({ fromMs: start.getTime(), toMs: end.getTime() });
@@ -281,7 +283,7 @@ function groupsOf(entry: Entry, by: Grouping): readonly string[] {
 }
 
 function firstWindow(): Window {
-  const fromMs = nextHour(Date.now());
+  const fromMs = nextHour(serverNow());
   return { fromMs, toMs: fromMs + 2 * HOUR_MS };
 }
 

@@ -1,6 +1,7 @@
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import { useSearchParams } from "wouter";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { Dialogue } from "../parts/Dialogue";
 import { Empty } from "../parts/Empty";
 import { Faults } from "../parts/Faults";
@@ -33,7 +34,7 @@ export function ClusterPage() {
   const cluster = useCluster();
   const agents = cluster.data;
   // Held devices become idle with time, so this is computed again with each answer, even an equal one.
-  const nodes = useMemo(() => nodesOf(agents ?? [], Date.now()), [agents, cluster.at]);
+  const nodes = useMemo(() => nodesOf(agents ?? [], serverNow()), [agents, cluster.at]);
   const [search, setSearch] = useSearchParams();
   const wanted = chosenIn(search);
   const shown = useMemo(() => chosenNodes(nodes, wanted), [nodes, search.toString()]);

@@ -1,4 +1,5 @@
 import { memo } from "react";
+import { serverNow } from "../api/time";
 import { amountOf } from "../format/amounts";
 import { bookedText, type Booking } from "./booked";
 import { classOf, useNaming } from "./holders";
@@ -31,7 +32,7 @@ export const DeviceCell = memo(function DeviceCell({ device, booking, where, isI
       className={`tile cell ${kind}`}
       data-device={device.id}
       tabIndex={isStop ? 0 : -1}
-      aria-label={`${device.name} on ${where}: ${state}${booking ? `, ${bookedText(booking, Date.now())}` : ""}`}
+      aria-label={`${device.name} on ${where}: ${state}${booking ? `, ${bookedText(booking, serverNow())}` : ""}`}
     >
       {device.holders.map((holder) => (
         <span

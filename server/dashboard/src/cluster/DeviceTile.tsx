@@ -1,4 +1,5 @@
 import { memo } from "react";
+import { serverNow } from "../api/time";
 import { amountOf, ofBytes, percent, shares } from "../format/amounts";
 import { bookedText, type Booking } from "./booked";
 import { classOf, keyOf, titleOf, useNaming } from "./holders";
@@ -26,7 +27,7 @@ export const DeviceTile = memo(function DeviceTile({ device, booking, where, isI
   const naming = useNaming();
   const shown = device.holders.length > HOLDERS_SHOWN ? HOLDERS_SHOWN - 1 : HOLDERS_SHOWN;
   const isFree = device.holders.length === 0;
-  const notes = [isFree ? "free" : "", booking ? bookedText(booking, Date.now()) : ""].filter(Boolean);
+  const notes = [isFree ? "free" : "", booking ? bookedText(booking, serverNow()) : ""].filter(Boolean);
   const kind = isUnwell(device) ? "unwell" : isFree ? "free" : isIdle ? "idle" : "busy";
   return (
     <button type="button" className={`tile ${kind}`} data-device={device.id} tabIndex={isStop ? 0 : -1}>

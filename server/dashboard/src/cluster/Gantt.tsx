@@ -3,6 +3,7 @@ import { Button } from "react-aria-components";
 import { Link, useSearchParams } from "wouter";
 import { ask } from "../api/client";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { colourClass } from "../format/colours";
 import { duration, moment } from "../format/times";
 import { DeviceTimelineDocument } from "../generated/graphql";
@@ -129,7 +130,7 @@ function HeldBar({ bar: { holding, left, width, lane } }: { readonly bar: Bar })
   const { user, session_id, since, until, amount, slot } = holding;
   const title = session_id ? titleOf(session_id) : "external allocation";
   const key = grouping === "user" ? user : (session_id ?? holding.lease_id);
-  const lasted = duration((until ? Date.parse(until) : Date.now()) - Date.parse(since));
+  const lasted = duration((until ? Date.parse(until) : serverNow()) - Date.parse(since));
   const words = `${user}, ${title}: ${amount} ${slot}, ${moment(since)} to ${until ? moment(until) : "now"} (${lasted})`;
   const style = { left: `${left}%`, width: `max(3px, ${width}%)`, top: lane * LANE_PX + 2, height: LANE_PX - 2 };
   const className = `gantt-bar ${colourClass(key)}`;
@@ -206,7 +207,7 @@ function zoomOf(search: URLSearchParams): Span | null {
 }
 
 async function loadHoldings(ids: readonly string[], hours: string, zoom: Span | null) {
-  const now = Date.now();
+  const now = serverNow();
   const span = zoom ?? { from: now - Number(hours) * HOUR_MS, to: now };
   if (ids.length === 0) return { span, holdings: [] };
   const { device_timeline: holdings } = await ask(DeviceTimelineDocument, {

@@ -1,5 +1,6 @@
 import { ask } from "../api/client";
 import { shared } from "../api/sharing";
+import { serverNow } from "../api/time";
 import { AgentsDocument, BookedDocument, ClusterDocument } from "../generated/graphql";
 import type { Asked } from "./board";
 import type { Booking } from "./booked";
@@ -28,7 +29,7 @@ const AHEAD_MS = 12 * 3_600_000;
 
 /** The bookings of now and of the next hours. */
 export async function loadBooked(): Promise<readonly Booking[]> {
-  const now = Date.now();
+  const now = serverNow();
   const window = { since: new Date(now).toISOString(), until: new Date(now + AHEAD_MS).toISOString() };
   return (await ask(BookedDocument, window)).reservations;
 }

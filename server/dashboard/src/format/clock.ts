@@ -1,7 +1,8 @@
 import { useEffect, useSyncExternalStore } from "react";
 import { Observable, useObservable } from "../api/observable";
+import { serverNow } from "../api/time";
 
-const now = new Observable(Date.now());
+const now = new Observable(serverNow());
 const MINUTE_MS = 60_000;
 let readers = 0;
 let timer: ReturnType<typeof setInterval> | undefined;
@@ -21,7 +22,7 @@ export function useMinute(): number {
 function useTicks(): void {
   useEffect(() => {
     readers += 1;
-    timer ??= setInterval(() => now.set(Date.now()), 1_000);
+    timer ??= setInterval(() => now.set(serverNow()), 1_000);
     return () => {
       readers -= 1;
       if (readers === 0) {

@@ -1,3 +1,4 @@
+import { serverNow } from "../api/time";
 import { turnOf } from "./local";
 
 /** A duration for people, with at most two units: 80 ms, 45 s, 3 min 20 s, 2 h 5 min, 4 d 3 h. */
@@ -25,7 +26,7 @@ const ZONES = new Intl.DateTimeFormat([], { hour: "2-digit", timeZoneName: "shor
 const DATES = new Intl.DateTimeFormat([], { day: "2-digit", month: "short", year: "numeric" });
 
 /** A time in the viewer's zone, with the date if it is not today. */
-export function moment(when: string | number, now: number = Date.now()): string {
+export function moment(when: string | number, now: number = serverNow()): string {
   const date = new Date(when);
   const time = `${SECONDS.format(date)}${zone(date)}`;
   if (date.toDateString() === new Date(now).toDateString()) return time;

@@ -1,4 +1,5 @@
 import { ask } from "../api/client";
+import { serverNow } from "../api/time";
 import {
   DeviceHistoryDocument,
   QueueHistoryDocument,
@@ -33,9 +34,9 @@ export interface Span {
 
 /** A time, or null if it is not over yet. */
 export function beforeNow(at: string | null): string | null {
-  return at !== null && Date.parse(at) < Date.now() ? at : null;
+  return at !== null && Date.parse(at) < serverNow() ? at : null;
 }
 
 export function ago(ms: number): string {
-  return new Date(Date.now() - ms).toISOString();
+  return new Date(serverNow() - ms).toISOString();
 }

@@ -10,11 +10,11 @@ const POLLING = "The server still answers queries, so this page is at most a min
 
 /** Warns when the page is out of date, and since when; not for gaps under a second. */
 export function ConnectionBar() {
-  const { state, since } = useObservable(connection);
+  const { since } = useObservable(connection);
   const last = useObservable(answered);
   const now = useNow();
   const isPolling = last > since && now - last < ANSWERS_MS;
-  const isLost = state === "lost" && now - since >= PATIENCE_MS;
+  const isLost = useIsStale();
   return (
     <div role="status" className={isLost ? "connection lost" : "connection"}>
       {isLost
@@ -27,7 +27,8 @@ export function ConnectionBar() {
 export function useIsStale(): boolean {
   const { state, since } = useObservable(connection);
   const now = useNow();
-  return state === "lost" && now - since >= PATIENCE_MS;
+  // Before it, if this computer's clock was set back meanwhile.
+  return state === "lost" && (now - since >= PATIENCE_MS || now < since - PATIENCE_MS);
 }
 
 export function ConnectionDot() {

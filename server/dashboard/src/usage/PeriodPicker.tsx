@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { serverNow } from "../api/time";
 import { Button } from "react-aria-components";
 import { changeText, localText, momentOfLocal } from "../format/local";
 import { dayTime } from "../format/times";
@@ -22,14 +23,14 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
   const toMs = momentOfLocal(to, given?.toMs);
   const changes = { from: changeText(from, fromMs), to: changeText(to, toMs) };
   const wrongs = {
-    from: changes.from.wrong ?? (fromMs >= Date.now() ? "Enter a time before now." : undefined),
+    from: changes.from.wrong ?? (fromMs >= serverNow() ? "Enter a time before now." : undefined),
     to: changes.to.wrong ?? (toMs <= fromMs ? "It ends after it starts." : undefined),
   };
   const isGood = fromMs < toMs && !wrongs.from && !wrongs.to;
   const open = () => {
     const next = {
       fromMs: Date.parse(period.since),
-      toMs: period.until ? Date.parse(period.until) : Date.now(),
+      toMs: period.until ? Date.parse(period.until) : serverNow(),
     };
     setGiven(next);
     setFrom(localText(next.fromMs));
@@ -45,7 +46,7 @@ export function PeriodPicker({ period, onRange, onSpan }: Props) {
         onChange={(id) => id !== "custom" && onRange(id)}
       />
       <Button className="button" aria-expanded={isOpen} onPress={open}>
-        {period.id === "custom" ? `${dayTime(period.since)} – ${dayTime(period.until ?? Date.now())}` : "From – to"}
+        {period.id === "custom" ? `${dayTime(period.since)} – ${dayTime(period.until ?? serverNow())}` : "From – to"}
       </Button>
       {isOpen ? (
         <>

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { Button } from "react-aria-components";
 import { Refusal } from "../api/client";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { Faults } from "../parts/Faults";
 import { showNotice } from "../parts/notices";
 import { save } from "../parts/saving";
@@ -14,7 +15,7 @@ const MONTHS = 12;
 
 /** Monthly statements of projects, as a table and as documents. */
 export function Statements() {
-  const months = monthsUntil(new Date());
+  const months = monthsUntil(new Date(serverNow()));
   const [month, setMonth] = useState(months[0] ?? "");
   const live = useLive(() => loadStatements(month), `statements/${month}`, { everyMs: EVERY_MS });
   return (

@@ -1,5 +1,6 @@
 import { useSearchParams } from "wouter";
 import { useLive } from "../api/live";
+import { serverNow } from "../api/time";
 import { loadQueueHistory } from "../history/loading";
 import { Faults } from "../parts/Faults";
 import { Segments } from "../parts/Segments";
@@ -26,13 +27,13 @@ export default function UsagePage() {
   const [search, setSearch] = useSearchParams();
   const key = ["range", "from", "to"].map((name) => search.get(name) ?? "").join("/");
   const by = search.get("by") === "project" ? "project" : "user";
-  const usage = useLive(() => loadUsageHistory(by, periodOf(search, Date.now())), `${by}/${key}`, {
+  const usage = useLive(() => loadUsageHistory(by, periodOf(search, serverNow())), `${by}/${key}`, {
     everyMs: EVERY_MS,
   });
-  const queue = useLive(() => loadQueueHistory(periodOf(search, Date.now())), key, { everyMs: EVERY_MS });
+  const queue = useLive(() => loadQueueHistory(periodOf(search, serverNow())), key, { everyMs: EVERY_MS });
   const past = useLive(loadFinished, "finished", { everyMs: EVERY_MS });
-  const period = periodOf(search, Date.now());
-  const fault = faultOf(search, Date.now());
+  const period = periodOf(search, serverNow());
+  const fault = faultOf(search, serverNow());
   const set = (part: Readonly<Record<string, string>>, dropped: readonly string[] = []) =>
     setSearch((old) => {
       const next = new URLSearchParams(old);

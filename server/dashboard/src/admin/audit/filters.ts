@@ -1,3 +1,4 @@
+import { serverNow } from "../../api/time";
 import { moment } from "../../format/times";
 import { words } from "../../format/words";
 import type { AuditFilterInput, AuditQuery } from "../../generated/graphql";
@@ -48,6 +49,6 @@ function parsed(json: string): unknown {
 }
 
 /** The time of the browser's control, which is in the viewer's zone, as the API takes it; now when it is empty. */
-export function momentOf(local: string, now: number = Date.now()): string {
+export function momentOf(local: string, now: number = serverNow()): string {
   return new Date(local || now).toISOString();
 }

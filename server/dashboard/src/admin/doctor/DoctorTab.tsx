@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { Button } from "react-aria-components";
 import { ask, Refusal } from "../../api/client";
+import { serverNow } from "../../api/time";
 import { moment } from "../../format/times";
 import { DoctorDocument, type DoctorQuery } from "../../generated/graphql";
 import { Empty } from "../../parts/Empty";
@@ -19,7 +20,7 @@ export function DoctorTab() {
     setBusy(true);
     try {
       setFound((await ask(DoctorDocument, {})).doctor);
-      setAt(Date.now());
+      setAt(serverNow());
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       showNotice({ tone: "bad", text: error.message });
