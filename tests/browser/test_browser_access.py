@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Dialog, expect
 
 from aliquot.cli.acceptance.processes import OwnServer
 from browser_tab import NEEDS_AXE, signed_in
@@ -103,3 +103,35 @@ async def test_a_double_click_creates_one_key(browser: Browser, demo: OwnServer)
         await page.get_by_role("button", name="Close").click()
         await page.reload()
         await expect(page.get_by_role("cell", name="pressed twice", exact=True)).to_have_count(1)
+
+
+async def test_a_new_key_is_not_lost_by_going_back_or_reloading(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab:
+        async with demo.client() as client:
+            await client.change(ADD_USER.replace("kim", "lea"), {})
+        await tab.open("/sessions")
+        page = await tab.open("/admin?tab=access")
+        await page.get_by_role("button", name="New key …").click()
+        await page.get_by_label("User", exact=True).fill("lea")
+        await page.get_by_label("Purpose").fill("desktop")
+        await page.get_by_role("button", name="Create").click()
+        shown = page.get_by_role("dialog").locator("pre")
+        secret = await shown.inner_text()
+        asked: list[str] = []
+        page.on("dialog", lambda dialog: _stay(dialog, asked))
+        await page.evaluate("location.reload()")
+        await expect(shown).to_have_text(secret)
+        assert asked == ["beforeunload"]
+        await page.evaluate("history.pushState(null, '', '/usage')")
+        await expect(page.get_by_role("heading", name="Usage", level=1)).to_be_attached()
+        await page.go_back()
+        await expect(shown).to_have_text(secret)
+        await page.get_by_role("button", name="Close").click()
+        await page.reload()
+        await expect(page.get_by_role("cell", name="lea", exact=True).first).to_be_visible()
+        assert asked == ["beforeunload"]
+
+
+async def _stay(dialog: Dialog, asked: list[str]) -> None:
+    asked.append(dialog.type)
+    await dialog.dismiss()

@@ -26,7 +26,7 @@ import { carryOut } from "../session/actions";
 import { BookDialogue, leftWindow, type Window } from "./BookDialogue";
 import { bookedAtMost, effectText, entriesOf, type Entry, type Grouping } from "./entries";
 import { EntryDialogue } from "./EntryDialogue";
-import { FeedDialogue } from "./FeedDialogue";
+import { FeedDialogue, madeFeed } from "./FeedDialogue";
 import { ImportDialogue } from "./ImportDialogue";
 import { loadCalendar } from "./loading";
 import "./calendar.css";
@@ -63,7 +63,7 @@ export default function CalendarPage() {
   const [title, setTitle] = useState("");
   const [window, setWindow] = useState<Window | null>(leftWindow);
   const [open, setOpen] = useState<Entry | null>(null);
-  const [isSubscribing, setSubscribing] = useState(false);
+  const [isSubscribing, setSubscribing] = useState(() => madeFeed.ofUser() !== null);
   const [isImporting, setImporting] = useState(false);
   const [dragged, setDragged] = useState("");
   const [span, setSpan] = useState("");

@@ -1,18 +1,20 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../api/client";
 import { RenewCalendarFeedDocument } from "../generated/graphql";
 import { CopyButton } from "../parts/CopyButton";
 import { Dialogue } from "../parts/Dialogue";
+import { ShownOnce, useShownOnce } from "../parts/shownOnce";
 import { carryOut } from "../session/actions";
+
+export const madeFeed = new ShownOnce<{ readonly mine: string; readonly all: string }>();
 
 /** Makes the secret addresses of the user's calendar feed, and shows them, once. */
 export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
-  const [made, setMade] = useState<{ readonly mine: string; readonly all: string } | null>(null);
+  const made = useShownOnce(madeFeed);
   const make = () =>
     carryOut("The addresses are made.", async () => {
       const found = (await change(RenewCalendarFeedDocument, {})).renew_calendar_feed;
-      if ("mine" in found) setMade(found);
+      if ("mine" in found) madeFeed.show(found);
       return found;
     });
   const at = (path: string) => new URL(path, globalThis.location.href).href;
@@ -21,7 +23,10 @@ export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
       title="Subscribe in a calendar program"
       isOpen
       isKept={made !== null}
-      onClose={onClose}
+      onClose={() => {
+        madeFeed.close();
+        onClose();
+      }}
       actions={
         made ? null : (
           <Button className="button main" onPress={() => void make()}>

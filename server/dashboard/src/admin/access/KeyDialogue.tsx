@@ -7,6 +7,7 @@ import { Choice } from "../../parts/Choice";
 import { CopyButton } from "../../parts/CopyButton";
 import { Dialogue } from "../../parts/Dialogue";
 import { useFormState } from "../../parts/formState";
+import { ShownOnce, useShownOnce } from "../../parts/shownOnce";
 import { Text } from "../../parts/Text";
 import { carryOut } from "../../session/actions";
 import { lifetimeOf } from "./draft";
@@ -31,14 +32,16 @@ interface Form {
 const FIRST: Form = { user: "", name: "", scope: "submit", days: "90", hours: "", sessions: "", isDryRunFirst: false };
 
 /** A key that was just created. */
-export interface MadeKey {
+interface MadeKey {
   readonly user: string;
   readonly secret: string;
 }
 
+export const madeKey = new ShownOnce<MadeKey>();
+
 interface Props {
   readonly onClose: () => void;
-  readonly onMade: (made: MadeKey) => void;
+  readonly onMade: () => void;
 }
 
 /** Creates a key. */
@@ -60,7 +63,10 @@ export function KeyDialogue({ onClose, onMade }: Props) {
         dry_run_first: isDryRunFirst,
       };
       const made = (await change(CreateApiKeyDocument, { input })).create_api_key;
-      if ("secret" in made) onMade({ user: input.user, secret: made.secret });
+      if ("secret" in made) {
+        madeKey.show({ user: input.user, secret: made.secret });
+        onMade();
+      }
       return made;
     });
   return (
@@ -133,14 +139,19 @@ export function KeyDialogue({ onClose, onMade }: Props) {
 const isCount = (text: string) => text.trim() === "" || isWhole(text, 1);
 const isAmount = (text: string) => text.trim() === "" || !positiveWrong(text);
 
-/** Shows the secret of a new key, once. A reload neither shows it again nor offers to create the key again. */
-export function MadeKeyDialogue({ made, onClose }: { readonly made: MadeKey; readonly onClose: () => void }) {
+/** Shows the secret of a new key, once. */
+export function MadeKeyDialogue({ onClose }: { readonly onClose: () => void }) {
+  const made = useShownOnce(madeKey);
+  if (!made) return null;
   return (
     <Dialogue
       title="The new key"
       isOpen
       isKept
-      onClose={onClose}
+      onClose={() => {
+        madeKey.close();
+        onClose();
+      }}
       actions={<CopyButton text={made.secret} what="The key" />}
     >
       <p>It is shown only once. Give it to {made.user}, who should keep it where only they can read it.</p>

@@ -1,4 +1,3 @@
-import { useState } from "react";
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
 import type { Live } from "../../api/live";
@@ -10,7 +9,7 @@ import { useFormState } from "../../parts/formState";
 import { ACTIONS, TablePanel } from "../../parts/Table";
 import { carryOut } from "../../session/actions";
 import type { User } from "./draft";
-import { KeyDialogue, MadeKeyDialogue, type MadeKey } from "./KeyDialogue";
+import { KeyDialogue, MadeKeyDialogue } from "./KeyDialogue";
 import { budgetOf, endOf, isSuspended, type Key } from "./keys";
 
 interface Props {
@@ -24,7 +23,6 @@ interface Props {
 export function KeysPanel({ live, users, isAdmin }: Props) {
   const now = useNow();
   const [isMaking, setMaking] = useFormState("key-making", false);
-  const [made, setMade] = useState<MadeKey | null>(null);
   const revoke = async ({ id }: Key) => {
     await carryOut("The key is revoked.", async () => {
       return (await change(RevokeApiKeyDocument, { id })).revoke_api_key;
@@ -33,12 +31,7 @@ export function KeysPanel({ live, users, isAdmin }: Props) {
   };
   const close = () => {
     setMaking(false);
-    setMade(null);
     live.refresh();
-  };
-  const show = (key: MadeKey) => {
-    setMaking(false);
-    setMade(key);
   };
   return (
     <div className="stack">
@@ -81,8 +74,8 @@ export function KeysPanel({ live, users, isAdmin }: Props) {
           ))}
         </TablePanel>
       ) : null}
-      {isMaking ? <KeyDialogue onClose={close} onMade={show} /> : null}
-      {made ? <MadeKeyDialogue made={made} onClose={close} /> : null}
+      {isMaking ? <KeyDialogue onClose={close} onMade={() => setMaking(false)} /> : null}
+      <MadeKeyDialogue onClose={close} />
     </div>
   );
 }
