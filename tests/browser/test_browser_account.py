@@ -166,3 +166,17 @@ async def test_a_long_user_name_does_not_widen_the_page_on_a_phone(browser: Brow
         page = await tab.open("/admin?tab=access")
         await expect(page.get_by_text("You are signed in as")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+async def test_a_visible_tab_is_told_at_once_who_signs_in_in_another(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        await client.execute(ADD_USER, {"input": {"name": "beside", "role": "viewer"}})
+        made = await client.execute(ADD_KEY, {"input": {"user": "beside", "name": "other"}})
+        page = await tab.open("/sessions")
+        await page.route("**/graphql", lambda route: route.abort())  # so that only the other tab can tell
+        tab.is_away_expected = True
+        other = await page.context.new_page()
+        authorization = {"authorization": f"Bearer {made['create_api_key']['secret']}"}
+        code = await page.context.request.post(f"{demo.url}/login-code", headers=authorization)
+        await other.goto(demo.url + (await code.json())["path"])
+        await expect(page.get_by_role("button", name="Account of beside")).to_be_visible()

@@ -5,6 +5,11 @@ const PAGES_NEXT = new Set(["/graphiql"]);
 /** The signed-in user, as of the page's load; empty if not signed in. */
 export const user = new Observable(metaOf("user"));
 
+/** Tells the other tabs of this browser, which send the same cookie, who has signed in. */
+const tabs = new BroadcastChannel("aliquot-user");
+tabs.onmessage = ({ data }) => user.set(String(data));
+tabs.postMessage(user.get());
+
 /** The identity provider to sign in with; empty if there is none. */
 export const provider = metaOf("provider");
 
@@ -86,6 +91,7 @@ export async function signIn(token: string): Promise<string | null> {
     if (!name) return "The cookie was not accepted. Does this browser allow cookies?";
     if (nextPage()) location.assign(nextPage());
     user.set(name);
+    tabs.postMessage(name);
   } catch {
     return "The server cannot be reached.";
   }
