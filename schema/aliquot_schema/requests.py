@@ -295,6 +295,14 @@ class SessionChanged(Struct, frozen=True, kw_only=True):
     """False when the idempotency key matched an existing session."""
 
 
+class SessionsChanged(Struct, frozen=True, kw_only=True):
+    """Result of a mutation of several sessions."""
+
+    changed: int
+    """How many of them were not like that before."""
+    revision: int
+
+
 class SessionsCreated(Struct, frozen=True, kw_only=True):
     """Result of `create_sessions`."""
 

@@ -96,6 +96,8 @@ async def _arguments(server: AuthorisationServer, name: str, *, owner: str) -> d
 def _about_session(name: str, session_id: str) -> dict[str, Any]:
     if name == "Mutation.update_session_priority":
         return {"input": {"id": session_id, "priority": "low"}}
+    if name == "Mutation.update_session_priorities":
+        return {"input": {"ids": [session_id], "priority": "low"}}
     return {"input": {"id": session_id}}
 
 

@@ -57,6 +57,8 @@ def places(client: httpx.Client) -> dict[str, str]:
 def filled(given: Any, found: dict[str, str]) -> Any:
     if isinstance(given, dict):
         return {name: filled(value, found) for name, value in given.items()}
+    if isinstance(given, list):
+        return [filled(value, found) for value in given]
     return found.get(given, given) if isinstance(given, str) else given
 
 

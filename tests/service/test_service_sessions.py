@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from aliquot_schema.cluster.launching import KernelPhase, KernelReport
 from aliquot_schema.errors import (
+    Forbidden,
     IdempotencyMismatch,
     ImpossibleRequest,
     InvalidAmount,
+    InvalidRequest,
     LimitExceeded,
     NotFound,
     NotMultipleOfQuantum,
@@ -17,9 +20,11 @@ from aliquot_schema.errors import (
     UnknownSlot,
     VersionConflict,
 )
-from aliquot_schema.ids import AgentId, KernelId, SessionId
+from aliquot_schema.identity.accounts import Role
+from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.reasons import Reason
 from aliquot_schema.requests import NewSession
+from aliquot_schema.sessions import Priority
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import CALLER, Bench, agent, service_on
 from service_fakes import FakeExecutor
@@ -261,3 +266,23 @@ async def test_a_version_that_was_overtaken_is_refused(tmp_path: Path) -> None:
             await bench.service.sessions.cancel_session(CALLER, session, 1)
         with pytest.raises(NotFound):
             await bench.service.sessions.cancel_session(CALLER, "ses_none", None)
+
+
+async def test_several_sessions_get_a_priority_together_or_none_does(tmp_path: Path) -> None:
+    async with service_on(tmp_path, FakeExecutor([])) as bench:
+        first, second, third = [await bench.submit(devices=1) for _ in range(3)]
+        service = bench.service.sessions
+        await service.update_session_priority(CALLER, second, "high", None)
+        assert (await service.update_session_priorities(CALLER, [first, second], "high")).changed == 1
+        await service.cancel_session(CALLER, third, None)
+        with pytest.raises(StateConflict, match=third):
+            await service.update_session_priorities(CALLER, [first, second, third], "low")
+        with pytest.raises(Forbidden):
+            await service.update_session_priorities(
+                replace(CALLER, user=UserId("other"), role=Role.USER), [first, second], "low"
+            )
+        assert {bench.state.sessions[SessionId(one)].priority for one in (first, second)} == {Priority.HIGH}
+        with pytest.raises(InvalidRequest):
+            await service.update_session_priorities(CALLER, [], "low")
+        with pytest.raises(LimitExceeded, match="1001 sessions, the limit is 1000"):
+            await service.update_session_priorities(CALLER, [first] * 1001, "low")

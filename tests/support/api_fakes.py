@@ -27,6 +27,7 @@ from aliquot_schema.requests import (
     SessionChanged,
     SessionFilter,
     SessionOrder,
+    SessionsChanged,
     SessionsCreated,
     WhatIf,
 )
@@ -238,6 +239,13 @@ class FakeWriter:
         if current.state is SessionState.CANCELED:
             raise StateConflict("it is canceled already", id=session_id, state=current.state)
         return await self._change(replace(current, state=SessionState.CANCELED), "session.canceled")
+
+    async def update_session_priorities(
+        self, caller: Caller, session_ids: Sequence[str], priority: str
+    ) -> SessionsChanged:
+        for session_id in session_ids:
+            await self.update_session_priority(caller, session_id, priority, None)
+        return SessionsChanged(changed=len(session_ids), revision=self.cluster.revision)
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None

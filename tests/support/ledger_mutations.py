@@ -86,6 +86,7 @@ CALLS: Final = (
     Call("create_sessions", {"input": {"sessions": [{**WORK, "held": True}]}}, "session.held"),
     Call("create_session", {"input": WORK}, "session.queued"),
     Call("update_session_priority", _about(priority="low"), "session.priority_changed"),
+    Call("update_session_priorities", {"input": {"ids": [SESSION], "priority": "normal"}}, "session.priority_changed"),
     Call("update_session", _about(time_limit=3600), "session.request_changed"),
     Call("hold_session", _about(), "session.held"),
     Call("release_session", _about(), "session.released"),

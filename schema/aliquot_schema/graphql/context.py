@@ -23,6 +23,7 @@ from aliquot_schema.requests import (
     SessionAmendment,
     SessionChanged,
     SessionFilter,
+    SessionsChanged,
     SessionsCreated,
     WhatIf,
 )
@@ -181,6 +182,10 @@ class SessionsPort(Protocol):
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None
     ) -> SessionChanged: ...
+
+    async def update_session_priorities(
+        self, caller: Caller, session_ids: Sequence[str], priority: str
+    ) -> SessionsChanged: ...
 
     async def update_session(
         self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None

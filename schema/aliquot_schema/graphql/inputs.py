@@ -332,6 +332,12 @@ class UpdateSessionPriorityInput:
     )
 
 
+@strawberry.input(description="A new priority for several sessions, for all of them or none.")
+class UpdateSessionPrioritiesInput:
+    ids: list[strawberry.ID] = strawberry.field(description="At most 1000 sessions.")
+    priority: AnyPriority = strawberry.field(description="The new priority.")
+
+
 @strawberry.input(description="Changes of a waiting session's request. Fields that are null stay as they are.")
 class UpdateSessionInput:
     id: strawberry.ID = strawberry.field(description="The session.")

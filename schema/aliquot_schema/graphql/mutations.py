@@ -22,6 +22,7 @@ from aliquot_schema.graphql.inputs import (
     CreateSessionInput,
     CreateSessionsInput,
     UpdateSessionInput,
+    UpdateSessionPrioritiesInput,
     UpdateSessionPriorityInput,
 )
 from aliquot_schema.graphql.scalars import BigInt
@@ -29,7 +30,7 @@ from aliquot_schema.graphql.workloads.bookings import BookingMutations
 from aliquot_schema.graphql.workloads.external_allocations import ExternalAllocationMutations
 from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.graphql.workloads.templates import TemplateMutations
-from aliquot_schema.requests import SessionChanged, SessionsCreated
+from aliquot_schema.requests import SessionChanged, SessionsChanged, SessionsCreated
 
 _ON_CHANGE: Final[tuple[type[errors.Error], ...]] = (
     *ALWAYS,
@@ -64,6 +65,16 @@ class CancelSessionSuccess(_OfSessionChanged): ...
 
 @strawberry.type(description="The priority was changed.")
 class UpdateSessionPrioritySuccess(_OfSessionChanged): ...
+
+
+@strawberry.type(description="All of the sessions have the priority.")
+class UpdateSessionPrioritiesSuccess:
+    changed: int = strawberry.field(description="How many had another priority before.")
+    revision: BigInt = strawberry.field(description="Event number of the change; for `min_revision`.")
+
+    @classmethod
+    def is_type_of(cls, value: object, _info: GraphQLResolveInfo[Context]) -> bool:
+        return isinstance(value, SessionsChanged)
 
 
 @strawberry.type(description="The request of the session was changed.")
@@ -115,6 +126,7 @@ KeepSessionResult = union("KeepSessionResult", KeepSessionSuccess, *_ON_CHANGE)
 ExtendSessionResult = union("ExtendSessionResult", ExtendSessionSuccess, *_ON_CHANGE)
 CancelSessionResult = union("CancelSessionResult", CancelSessionSuccess, *_ON_CHANGE)
 UpdateSessionPriorityResult = union("UpdateSessionPriorityResult", UpdateSessionPrioritySuccess, *_ON_CHANGE)
+UpdateSessionPrioritiesResult = union("UpdateSessionPrioritiesResult", UpdateSessionPrioritiesSuccess, *_ON_CHANGE)
 UpdateSessionResult = union("UpdateSessionResult", UpdateSessionSuccess, *_ON_UPDATE)
 
 
@@ -255,6 +267,24 @@ class Mutation(
                 context.caller, input.id, priority, input.expected_version
             ),
             _ON_CHANGE,
+        )
+
+    @root_field(
+        UpdateSessionPrioritiesResult,
+        "Change the priority of several sessions, of all of them or none: a refusal names the first session that it is "
+        "about.",
+    )
+    async def update_session_priorities(
+        self,
+        info: Info[Context, None],
+        input: Annotated[
+            UpdateSessionPrioritiesInput, strawberry.argument(description="The sessions and their new priority.")
+        ],
+    ) -> SessionsChanged | errors.Error:
+        context = info.context
+        priority = input.priority.name.lower()
+        return await answer(
+            context.services.sessions.update_session_priorities(context.caller, input.ids, priority), _ON_CHANGE
         )
 
     @root_field(

@@ -160,6 +160,7 @@ ROOTS: Final[Mapping[str, Access]] = {
             "Mutation.release_session",
             "Mutation.retry_session",
             "Mutation.update_session",
+            "Mutation.update_session_priorities",
             "Mutation.update_session_priority",
         ),
         CHANGE,

@@ -17,6 +17,7 @@ from aliquot.client.generated.inputs import (
     CreateSessionInput,
     CreateSessionsInput,
     UpdateSessionInput,
+    UpdateSessionPrioritiesInput,
     UpdateSessionPriorityInput,
 )
 from aliquot.client.generated.mutations import Mutations
@@ -56,6 +57,7 @@ from aliquot.client.generated.results import (
     SaveSessionTemplateSuccess,
     SendTestNoticeSuccess,
     SetSecretSuccess,
+    UpdateSessionPrioritiesSuccess,
     UpdateSessionPrioritySuccess,
     UpdateSessionSuccess,
     UserChangeSuccess,
@@ -287,6 +289,13 @@ class BlockingMutations(BlockingCalls):
     def update_session_priority(self, input: UpdateSessionPriorityInput) -> UpdateSessionPrioritySuccess:
         """Change the priority of a session."""
         return self._ask(self._plain.update_session_priority(input))
+
+    def update_session_priorities(self, input: UpdateSessionPrioritiesInput) -> UpdateSessionPrioritiesSuccess:
+        """
+        Change the priority of several sessions, of all of them or none: a refusal names the first session that it is
+        about.
+        """
+        return self._ask(self._plain.update_session_priorities(input))
 
     def update_session(self, input: UpdateSessionInput) -> UpdateSessionSuccess:
         """

@@ -585,6 +585,14 @@ split base_version tries changes { ...TuningChange } is_better verdict searched 
     "UnknownSlot": """code message slot known""",
     "UnsupportedField": """code message field""",
     "UnsupportedResource": """code message slot requested available""",
+    "UpdateSessionPrioritiesResult": """
+__typename ... on UpdateSessionPrioritiesSuccess { changed revision } ... on
+InvalidRequest { code message field } ... on LimitExceeded { code message field limit
+actual } ... on Unauthenticated { code message } ... on Forbidden { code message } ... on
+Unavailable { code message } ... on NotFound { code message kind id } ... on StateConflict
+{ code message id state } ... on VersionConflict { code message id expected
+VersionConflict_actual: actual } ... on Error { code message }""",
+    "UpdateSessionPrioritiesSuccess": """changed revision""",
     "UpdateSessionPriorityResult": """
 __typename ... on UpdateSessionPrioritySuccess { session { ...Session } revision } ... on
 InvalidRequest { code message field } ... on LimitExceeded { code message field limit

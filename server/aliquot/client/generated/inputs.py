@@ -281,6 +281,15 @@ class UpdateSessionInput(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Expected current version; fails with VersionConflict otherwise."""
 
 
+class UpdateSessionPrioritiesInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A new priority for several sessions, for all of them or none."""
+
+    ids: Sequence[str]
+    """At most 1000 sessions."""
+    priority: str
+    """The new priority."""
+
+
 class UpdateSessionPriorityInput(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A new priority for a session."""
 

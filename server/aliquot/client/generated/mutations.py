@@ -17,6 +17,7 @@ from aliquot.client.generated.inputs import (
     CreateSessionInput,
     CreateSessionsInput,
     UpdateSessionInput,
+    UpdateSessionPrioritiesInput,
     UpdateSessionPriorityInput,
 )
 from aliquot.client.generated.policy_inputs import (
@@ -55,6 +56,7 @@ from aliquot.client.generated.results import (
     SaveSessionTemplateSuccess,
     SendTestNoticeSuccess,
     SetSecretSuccess,
+    UpdateSessionPrioritiesSuccess,
     UpdateSessionPrioritySuccess,
     UpdateSessionSuccess,
     UserChangeSuccess,
@@ -193,6 +195,9 @@ mutation cancel_session($input: CancelSessionInput!) { cancel_session(input: $in
 UPDATE_SESSION_PRIORITY: Final = """
 mutation update_session_priority($input: UpdateSessionPriorityInput!) {
 update_session_priority(input: $input) { ...UpdateSessionPriorityResult } }"""
+UPDATE_SESSION_PRIORITIES: Final = """
+mutation update_session_priorities($input: UpdateSessionPrioritiesInput!) {
+update_session_priorities(input: $input) { ...UpdateSessionPrioritiesResult } }"""
 UPDATE_SESSION: Final = """
 mutation update_session($input: UpdateSessionInput!) { update_session(input: $input) {
 ...UpdateSessionResult } }"""
@@ -490,6 +495,16 @@ class Mutations(Requests):
         """Change the priority of a session."""
         found: UpdateSessionPrioritySuccess = await self._change(
             UPDATE_SESSION_PRIORITY, {"input": input}, UpdateSessionPrioritySuccess
+        )
+        return found
+
+    async def update_session_priorities(self, input: UpdateSessionPrioritiesInput) -> UpdateSessionPrioritiesSuccess:
+        """
+        Change the priority of several sessions, of all of them or none: a refusal names the first session that it is
+        about.
+        """
+        found: UpdateSessionPrioritiesSuccess = await self._change(
+            UPDATE_SESSION_PRIORITIES, {"input": input}, UpdateSessionPrioritiesSuccess
         )
         return found
 

@@ -275,6 +275,15 @@ class SetSecretSuccess(Struct, frozen=True, kw_only=True):
     """The secret."""
 
 
+class UpdateSessionPrioritiesSuccess(Struct, frozen=True, kw_only=True):
+    """All of the sessions have the priority."""
+
+    changed: int
+    """How many had another priority before."""
+    revision: int
+    """Event number of the change; for `min_revision`."""
+
+
 class UpdateSessionPrioritySuccess(Struct, frozen=True, kw_only=True):
     """The priority was changed."""
 

@@ -49,6 +49,24 @@ def check_batch(requests: Sequence[NewSession]) -> None:
         )
 
 
+def check_ids(ids: Sequence[str]) -> None:
+    """Check the size of a list of sessions to change together.
+
+    Raises:
+        InvalidRequest: it is empty.
+        LimitExceeded: more than `BATCH_SESSIONS_MAX`.
+    """
+    if not ids:
+        raise InvalidRequest("ids: the list is empty; give at least one session", field="ids")
+    if len(ids) > BATCH_SESSIONS_MAX:
+        raise LimitExceeded(
+            f"ids: the list has {len(ids)} sessions, the limit is {BATCH_SESSIONS_MAX}; use several requests",
+            field="ids",
+            limit=BATCH_SESSIONS_MAX,
+            actual=len(ids),
+        )
+
+
 def with_ids(request: NewSession, ids: Mapping[str, SessionId]) -> NewSession:
     """The request with the local names in `depends_on` replaced by ids."""
     links = tuple((ids.get(named, named), condition) for named, condition in request.depends_on)

@@ -21,7 +21,7 @@ from aliquot.service.lifecycle import arrays
 from aliquot.service.lifecycle.idle_sessions import keep
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.amendments import amended
-from aliquot.service.sessions.batches import check_batch
+from aliquot.service.sessions.batches import check_batch, check_ids
 from aliquot.service.sessions.extensions import conflict, decided, with_request
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
 from aliquot.service.sessions.submission import Submission
@@ -32,8 +32,15 @@ from aliquot.service.views.sessions import session_view
 from aliquot_schema.errors import AliquotError, Forbidden, NotFound, StateConflict, VersionConflict
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
-from aliquot_schema.requests import Caller, NewSession, SessionAmendment, SessionChanged, SessionsCreated
-from aliquot_schema.sessions import HELD_BY_ARRAY, Session
+from aliquot_schema.requests import (
+    Caller,
+    NewSession,
+    SessionAmendment,
+    SessionChanged,
+    SessionsChanged,
+    SessionsCreated,
+)
+from aliquot_schema.sessions import HELD_BY_ARRAY, Priority, Session
 from aliquot_schema.states import SessionState
 
 ID_CHARS_MAX: Final = 80
@@ -209,20 +216,38 @@ class Sessions:
         level = priority_of(priority)
 
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
-            _check_whole(session, index)
-            if session.is_ended:
-                raise conflict(session, "it has ended, so its priority cannot be changed")
-            check_priority(caller, level, draft.policy())
-            for task in _tasks_in(draft, session):
-                if task.priority is not level:
-                    draft.put(replace(task, priority=level), "priority_changed")
-            return (
-                session
-                if session.priority is level
-                else draft.put(replace(session, priority=level), "priority_changed")
-            )
+            return _prioritized(caller, draft, session, index, level=level)
 
         return await self._change(caller, session_id, expected_version, change)
+
+    async def update_session_priorities(
+        self, caller: Caller, session_ids: Sequence[str], priority: str
+    ) -> SessionsChanged:
+        """Change the priority of several sessions, of all of them or none.
+
+        Raises:
+            InvalidRequest: no ids, or an unknown priority.
+            LimitExceeded: more than `BATCH_SESSIONS_MAX` ids.
+            NotFound, Forbidden, StateConflict: as for the first session that it is about.
+        """
+        level = priority_of(priority)
+        check_ids(session_ids)
+
+        def on_draft(draft: UnitOfWork) -> int:
+            changed = 0
+            for session_id in session_ids:
+                session, index = self._found(draft, session_id)
+                check_may_change(caller, session)
+                changed += _prioritized(caller, draft, session, index, level=level) is not session
+            return changed
+
+        async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
+            for session_id in session_ids:
+                await recall.session(SessionId(session_id))
+            changed = await self._journal.transact(
+                on_draft, actor=caller.actor, request_id=RequestId(caller.request_id)
+            )
+            return SessionsChanged(changed=changed, revision=self._state.revision)
 
     async def update_session(
         self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None
@@ -355,6 +380,17 @@ def _waiting_again(session: Session, index: int | None) -> Session:
     if index is not None or session.tasks is None:
         return replace(session, tasks=None)
     return replace(session, tasks=replace(session.tasks, waiting=arrays.to_retry(session)))
+
+
+def _prioritized(caller: Caller, draft: UnitOfWork, session: Session, index: int | None, *, level: Priority) -> Session:
+    _check_whole(session, index)
+    if session.is_ended:
+        raise conflict(session, "it has ended, so its priority cannot be changed")
+    check_priority(caller, level, draft.policy())
+    for task in _tasks_in(draft, session):
+        if task.priority is not level:
+            draft.put(replace(task, priority=level), "priority_changed")
+    return session if session.priority is level else draft.put(replace(session, priority=level), "priority_changed")
 
 
 def _check_whole(session: Session, index: int | None) -> None:

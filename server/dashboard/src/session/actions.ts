@@ -7,6 +7,7 @@ import {
   KeepSessionDocument,
   ReleaseSessionDocument,
   RetrySessionDocument,
+  SetPrioritiesDocument,
   SetPriorityDocument,
   UpdateSessionDocument,
 } from "../generated/graphql";
@@ -109,6 +110,7 @@ export const prioritise = (targets: readonly Target[], priority: Priority) =>
     `Priority ${priority}`,
     targets,
     async ({ id, version }) => (await change(SetPriorityDocument, { id, priority, version })).update_session_priority,
+    async (ids) => (await change(SetPrioritiesDocument, { ids, priority })).update_session_priorities,
   );
 
 /** How far an action on several sessions is, like `Canceled: 340 of 2000 …`; null while there is none. */
@@ -126,19 +128,32 @@ export async function whenDone(): Promise<void> {
   });
 }
 
+/** Targets of one request, where an action takes several. */
+const TOGETHER = 100;
+
 /**
  * Runs an action on each target and shows one outcome for all. True if each succeeded. Without a server or a sign-in the
  * others are not tried.
+ *
+ * @param actTogether does it to several targets, or to none of them, which are then tried one by one.
  */
 async function carryOutAll(
   done: string,
   targets: readonly Target[],
   act: (target: Target) => Promise<Outcome>,
+  actTogether?: (ids: string[]) => Promise<Outcome>,
 ): Promise<boolean> {
   const refused: string[] = [];
+  let doneTogether = 0;
   for (const [index, target] of targets.entries()) {
+    if (index < doneTogether) continue;
     progress.set(`${done}: ${index} of ${targets.length} …`);
     try {
+      const some = targets.slice(index, index + TOGETHER);
+      if (actTogether && index % TOGETHER === 0 && (await isDone(() => actTogether(some.map(({ id }) => id))))) {
+        doneTogether = index + some.length;
+        continue;
+      }
       const outcome = await act(target);
       if ("message" in outcome) refused.push(about(target, outcome.message));
     } catch (error) {
@@ -151,6 +166,16 @@ async function carryOutAll(
   progress.set(null);
   showNotice({ tone: refused.length ? "bad" : "good", text: summary(done, targets.length, refused) });
   return refused.length === 0;
+}
+
+/** Whether an action was done, or refused. Throws the Refusal if there is no server or no sign-in. */
+async function isDone(act: () => Promise<Outcome>): Promise<boolean> {
+  try {
+    return !("message" in (await act()));
+  } catch (error) {
+    if (error instanceof Refusal && error.fault.kind === "refused") return false;
+    throw error;
+  }
 }
 
 /** A message that names its session: the name is put before it unless it contains the id, which is shown as the name. */
