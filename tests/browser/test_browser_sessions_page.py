@@ -1,6 +1,6 @@
 """The Sessions page: filters in the URL, saved views, columns, and bulk actions."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -118,3 +118,38 @@ async def test_an_elastic_session_says_with_how_few_kernels_it_starts(browser: B
     async with signed_in(browser, demo) as tab:
         page = await tab.open(f"/sessions/{elastic}")
         await expect(page.get_by_role("region", name="Request")).to_contain_text("at least 2 of its kernels")
+
+
+async def test_rows_out_of_view_are_not_drawn_every_second(browser: Browser, demo: OwnServer) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        one = {"command": {"argv": ["true"]}, "slots": [{"slot": "cpu", "amount": "1"}], "held": True}
+        made = await client.execute(MANY, {"input": {"sessions": [{**one, "name": f"row-{at}"} for at in range(80)]}})
+        page = await tab.open("/sessions")
+        await expect(page.locator("td[data-label=waited]")).to_have_count(80)
+        await page.evaluate(COUNT_TEXTS)
+        await page.wait_for_function("() => texts.get(cells[0]) >= 3")
+        assert await page.evaluate("texts.get(cells[79]) ?? 0") <= 1  # once where a minute begins meanwhile
+        await page.locator("td[data-label=waited]").last.scroll_into_view_if_needed()
+        await page.wait_for_function("() => texts.get(cells[79]) >= 3")
+        for created in made["create_sessions"]["results"]:
+            await client.cancel_session(CancelSessionInput(id=created["session"]["id"]))
+
+
+MANY: Final = """
+mutation ($input: CreateSessionsInput!) {
+  create_sessions(input: $input) { __typename ... on CreateSessionsSuccess { results { session { id } } } }
+}
+"""
+COUNT_TEXTS: Final = """
+() => {
+  window.texts = new Map();
+  window.cells = [...document.querySelectorAll("td[data-label=waited]")];
+  new MutationObserver((changes) => {
+    for (const { target } of changes) {
+      const cell = target.parentElement.closest("td");
+      texts.set(cell, (texts.get(cell) ?? 0) + 1);
+    }
+  }).observe(document.querySelector("table.queue"), { characterData: true, subtree: true });
+}
+"""
+"""Counts how often the text of each cell changes."""

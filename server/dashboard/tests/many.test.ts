@@ -49,24 +49,24 @@ test("a refusal stops no others, a server that is away does", async () => {
   expect(change).toHaveBeenCalledTimes(2);
 });
 
-const MANY = Array.from({ length: 250 }, (_, at) => ({ id: `ses_n${at}`, name: `job ${at}`, version: 1 }));
+const MANY = Array.from({ length: 1250 }, (_, at) => ({ id: `ses_n${at}`, name: `job ${at}`, version: 1 }));
 const together = { update_session_priorities: { __typename: "UpdateSessionPrioritiesSuccess" } };
 const single = { update_session_priority: { __typename: "UpdateSessionPrioritySuccess" } };
 
 test("many sessions get a priority by a few requests", async () => {
   change.mockResolvedValue(together);
   expect(await prioritise(MANY, "high")).toBe(true);
-  expect(change.mock.calls.map(([, { ids }]) => (ids as string[]).length)).toEqual([100, 100, 50]);
-  expect(notice.get()?.text).toBe("Priority high: 250 sessions.");
+  expect(change.mock.calls.map(([, { ids }]) => (ids as string[]).length)).toEqual([500, 500, 250]);
+  expect(notice.get()?.text).toBe("Priority high: 1250 sessions.");
 });
 
 test("a request that is refused for one of its sessions is made for each of them", async () => {
   const ended = { __typename: "StateConflict", message: "It has ended." };
   change.mockImplementation(async (_, { id, ids }: { id?: string; ids?: string[] }) => {
-    if (ids) return ids.includes("ses_n101") ? { update_session_priorities: ended } : together;
-    return id === "ses_n101" ? { update_session_priority: ended } : single;
+    if (ids) return ids.includes("ses_n501") ? { update_session_priorities: ended } : together;
+    return id === "ses_n501" ? { update_session_priority: ended } : single;
   });
   expect(await prioritise(MANY, "high")).toBe(false);
-  expect(change).toHaveBeenCalledTimes(3 + 100);
-  expect(notice.get()?.text).toBe("Priority high: 249 of 250. job 101: It has ended.");
+  expect(change).toHaveBeenCalledTimes(3 + 500);
+  expect(notice.get()?.text).toBe("Priority high: 1249 of 1250. job 501: It has ended.");
 });

@@ -16,7 +16,17 @@ export function useNow(): number {
 /** The begin of the present minute, for what needs no more: it renders once a minute. */
 export function useMinute(): number {
   useTicks();
-  return useSyncExternalStore(now.watch, () => now.get() - (now.get() % MINUTE_MS));
+  return useSyncExternalStore(now.watch, minute);
+}
+
+/** The time in a row of a long table: once a second only in view, as a browser lays out the table anew each time. */
+export function useNowInView(isInView: boolean): number {
+  useTicks();
+  return useSyncExternalStore(now.watch, isInView ? now.get : minute);
+}
+
+function minute(): number {
+  return now.get() - (now.get() % MINUTE_MS);
 }
 
 function useTicks(): void {

@@ -1,7 +1,8 @@
-import { useNow } from "../format/clock";
+import { useNowInView } from "../format/clock";
 import { duration } from "../format/times";
 import { useIdentity } from "../identity/me";
 import { mayChange } from "../identity/rights";
+import { useInView } from "../parts/inView";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
 import { CancelButton } from "../session/CancelButton";
@@ -58,11 +59,12 @@ export function ActiveTable({ entries, selection, refresh }: Props) {
 }
 
 function Times({ session }: Pick<Entry, "session">) {
-  const now = useNow();
+  const [ref, isInView] = useInView();
+  const now = useNowInView(isInView);
   const { text, from } = endOf(session, now);
   return (
     <>
-      <td className="figure" data-label="running for">
+      <td className="figure" data-label="running for" ref={ref}>
         {session.started_at ? duration(now - Date.parse(session.started_at)) : "—"}
       </td>
       <td className="figure" data-label="ends" title={from}>

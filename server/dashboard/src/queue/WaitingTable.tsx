@@ -1,9 +1,10 @@
 import { memo } from "react";
 import { Button } from "react-aria-components";
-import { useNow } from "../format/clock";
+import { useNowInView } from "../format/clock";
 import { duration } from "../format/times";
 import { useIdentity } from "../identity/me";
 import { mayChange, mayRelease, prioritiesOf } from "../identity/rights";
+import { useInView } from "../parts/inView";
 import { Pick } from "../parts/Pick";
 import { Status } from "../parts/Status";
 import { ACTIONS, figure, TablePanel } from "../parts/Table";
@@ -117,10 +118,11 @@ const WaitingRow = memo(
 );
 
 function Times({ entry: { session } }: { readonly entry: Entry }) {
-  const now = useNow();
+  const [ref, isInView] = useInView();
+  const now = useNowInView(isInView);
   return (
     <>
-      <td className="figure" data-label="waited">
+      <td className="figure" data-label="waited" ref={ref}>
         {duration(now - Date.parse(session.queued_at))}
       </td>
       <td className="figure" data-label="starts" title={startSentence(session.forecast, now)}>

@@ -129,7 +129,7 @@ export async function whenDone(): Promise<void> {
 }
 
 /** Targets of one request, where an action takes several. */
-const TOGETHER = 100;
+const TOGETHER = 500;
 
 /**
  * Runs an action on each target and shows one outcome for all. True if each succeeded. Without a server or a sign-in the
