@@ -153,3 +153,23 @@ COUNT_TEXTS: Final = """
 }
 """
 """Counts how often the text of each cell changes."""
+
+
+async def test_the_focus_stays_in_the_table_when_an_action_moves_or_removes_its_row(
+    browser: Browser, demo: OwnServer
+) -> None:
+    async with signed_in(browser, demo) as tab, demo.client() as client:
+        work = {"command": {"argv": ["true"]}, "slots": [{"slot": "cuda.device", "amount": "8"}], "cluster_size": 2}
+        busy = await submit(client, "sleep 600", {"cuda.device": "1"})
+        await until_state(client, busy, "running")
+        made = await client.execute(MANY, {"input": {"sessions": [{**work, "name": f"focus-{at}"} for at in range(4)]}})
+        page = await tab.open("/sessions?q=focus-")
+        await page.get_by_role("button", name="Hold focus-0").press("Enter")
+        await expect(page.get_by_role("button", name="Release focus-0")).to_be_focused()
+        await page.get_by_role("button", name="Cancel focus-1").press("Enter")
+        await page.get_by_role("button", name="Cancel the session").press("Enter")
+        await expect(page.get_by_role("link", name="focus-1")).to_have_count(0)
+        assert await page.evaluate("document.activeElement.closest('tbody > tr') !== null")
+        for created in made["create_sessions"]["results"]:
+            await client.cancel_session(CancelSessionInput(id=created["session"]["id"]))
+        await client.cancel_session(CancelSessionInput(id=busy))

@@ -175,8 +175,13 @@ interface LoadAllProps {
 
 function LoadAll({ page, setRows }: LoadAllProps) {
   if (page.entries.length >= ROWS_MAX) return null;
+  const load = () => {
+    setRows(Math.min(page.total, ROWS_MAX));
+    // The pressed button goes away when the rows are loaded.
+    document.getElementById("content")?.focus({ preventScroll: true });
+  };
   return (
-    <Button className="button" onPress={() => setRows(Math.min(page.total, ROWS_MAX))}>
+    <Button className="button" onPress={load}>
       Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
     </Button>
   );
