@@ -46,6 +46,7 @@ TO_DO: Final[Mapping[type[AliquotError], str]] = {
 """What to do about an error, by type; tests check that none is missing."""
 
 _NAMED: Final = {kind.__name__: kind for kind in expected_errors()}
+_CALLED: Final = re.compile(rf"\b(?:{'|'.join(_NAMED)})\(")
 _HOLE: Final = "…"
 _WORD: Final = re.compile(r"[A-Za-z_]+")
 
@@ -61,8 +62,9 @@ def messages(root: Path) -> dict[type[AliquotError], list[str]]:
     found: dict[type[AliquotError], set[str]] = defaultdict(set)
     for folder in (root / "server" / "aliquot", root / "schema" / "aliquot_schema"):
         for path in sorted(folder.rglob("*.py")):
-            if "generated" not in path.parts:
-                for kind, message in _raised(ast.parse(path.read_text(encoding="utf-8"))):
+            source = path.read_text(encoding="utf-8")
+            if "generated" not in path.parts and _CALLED.search(source):
+                for kind, message in _raised(ast.parse(source)):
                     found[kind].add(message)
     return {kind: sorted(said) for kind, said in found.items()}
 
