@@ -38,7 +38,7 @@ async def new_key(server: ApiServer, user: str, scope: str = "admin", **more: An
 
 def browser(server: ApiServer, secret: str | None = None) -> httpx.AsyncClient:
     headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
-    return httpx.AsyncClient(base_url=server.http.base_url, headers=headers, timeout=60)
+    return httpx.AsyncClient(verify=False, base_url=server.http.base_url, headers=headers, timeout=60)
 
 
 async def asks(client: httpx.AsyncClient, query: str, /, **variables: Any) -> httpx.Response:

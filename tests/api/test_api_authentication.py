@@ -19,7 +19,7 @@ QUERY = {"query": "{ agents { total_count } }"}
 
 
 async def post(server: ApiServer, headers: dict[str, str | bytes]) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=server.http.base_url) as client:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as client:
         return await client.post("/graphql", json=QUERY, headers=headers)
 
 
@@ -61,14 +61,14 @@ async def test_requests_without_valid_credentials_get_401_and_instructions(
 
 
 async def test_introspection_needs_the_token_too(server: ApiServer) -> None:
-    async with httpx.AsyncClient(base_url=server.http.base_url) as client:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as client:
         assert (await client.get("/graphql", params={"query": "{ __schema { types { name } } }"})).status_code == 401
 
 
 async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
     made = (await server.http.post("/login-code")).json()
     assert made["path"] == f"/login?code={made['code']}"
-    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as browser:
         landed = await browser.get(made["path"])
         assert (landed.status_code, landed.headers["location"]) == (303, "/")
         cookie = landed.headers["set-cookie"]
@@ -78,7 +78,7 @@ async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
         assert (await browser.post("/graphql", json=QUERY)).json()["data"]
         again = await browser.get(made["path"])
         assert (again.status_code, again.headers["location"]) == (303, "/")
-    async with httpx.AsyncClient(base_url=server.http.base_url) as another:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as another:
         used = await another.get(made["path"])
         assert (used.status_code, used.headers["location"]) == (303, "/login?used")
         assert "set-cookie" not in used.headers
@@ -91,14 +91,14 @@ async def test_a_one_time_address_signs_a_browser_in(server: ApiServer) -> None:
 
 async def test_a_cookie_cannot_create_login_codes(server: ApiServer) -> None:
     cookies = {COOKIE: server.auth.redeem(server.auth.new_login_code())}
-    async with httpx.AsyncClient(base_url=server.http.base_url, cookies=cookies) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url, cookies=cookies) as browser:
         assert (await browser.post("/login-code")).status_code == 401
         assert (await browser.get("/login-code")).status_code == 405
 
 
 @pytest.mark.parametrize("code", ["", "x", "\x00"])
 async def test_a_wrong_login_code_is_refused(server: ApiServer, code: str) -> None:
-    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as browser:
         response = await browser.get("/login", params={"code": code})
     assert (response.status_code, response.headers["location"]) == (303, "/login?used")
     assert "set-cookie" not in response.headers

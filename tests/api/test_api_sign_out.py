@@ -24,7 +24,7 @@ def new_cookie(server: ApiServer) -> str:
 
 async def post(server: ApiServer, path: str, cookie: str | None) -> httpx.Response:
     cookies = {} if cookie is None else {COOKIE: cookie}
-    async with httpx.AsyncClient(base_url=server.http.base_url, cookies=cookies) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url, cookies=cookies) as browser:
         return await browser.post(path, json=ME if path == "/graphql" else None)
 
 
@@ -66,13 +66,13 @@ async def test_signing_out_twice_or_without_a_cookie_changes_nothing(server: Api
     for sent in (cookie, cookie, None, "nonsense"):
         assert (await post(server, "/logout", sent)).status_code == 204
     assert server.admin.state.revision == before + 1
-    async with httpx.AsyncClient(base_url=server.http.base_url) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as browser:
         assert (await browser.get("/logout")).status_code == 405
 
 
 async def test_a_sign_out_request_from_another_origin_is_refused(server: ApiServer) -> None:
     cookie = new_cookie(server)
-    async with httpx.AsyncClient(base_url=server.http.base_url, cookies={COOKIE: cookie}) as browser:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url, cookies={COOKIE: cookie}) as browser:
         answer = await browser.post("/logout", headers={"origin": "https://evil.example"})
     assert answer.status_code == 403
     assert (await post(server, "/graphql", cookie)).status_code == 200

@@ -31,7 +31,7 @@ NASTY = "<script>alert('x')</script>\"&"
 
 
 async def test_an_anonymous_user_sees_only_how_to_sign_in(server: ApiServer) -> None:
-    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as stranger:
         response = await stranger.get("/plain")
     assert response.status_code == 401
     assert "not signed in" in response.text
@@ -104,7 +104,7 @@ def test_markup_escapes_plain_text_only() -> None:
 
 
 async def test_health_needs_no_token(server: ApiServer) -> None:
-    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as stranger:
         assert (await stranger.get("/healthz")).json() == {"ok": True}
         assert (await stranger.get("/readyz")).json() == {"ready": True, "missing": [], "warnings": []}
 
@@ -113,7 +113,7 @@ async def test_readiness_shows_codes_to_all_and_details_only_with_a_key(server: 
     words = "agent gpu-7: the disk of /srv/aliquot has 1 MiB free"
     server.conditions[:] = [HealthCondition(code="agent_disk_low", message=words, is_fatal=False)]
     codes = {"ready": True, "missing": [], "warnings": ["agent_disk_low"]}
-    async with httpx.AsyncClient(base_url=server.http.base_url) as stranger:
+    async with httpx.AsyncClient(verify=False, base_url=server.http.base_url) as stranger:
         response = await stranger.get("/readyz")
         assert (response.status_code, response.json()) == (200, codes)
         assert (await server.http.get("/readyz")).json() == {

@@ -99,7 +99,7 @@ async def test_a_ticket_works_once_at_its_own_app_alone() -> None:
 @pytest.mark.parametrize("following", ["//evil.example/", "/\\evil.example", "https://evil.example/", "/.aliquot/open"])
 async def test_a_ticket_does_not_redirect_to_other_sites(following: str) -> None:
     async with app_server() as server:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+        async with httpx.AsyncClient(verify=False, base_url=f"http://127.0.0.1:{server.port}") as http:
             answer = await http.get(OPEN, params={"next": following}, headers=BEARER)
         parts = urlsplit(answer.headers["location"])
         assert parts.netloc == host(server)
@@ -112,7 +112,7 @@ async def test_a_cookie_opens_its_own_app_alone_and_no_part_of_the_server() -> N
         for name in ("board-1", "lab-2"):
             assert (await at(server, "/", name, headers={"cookie": own})).status_code == 401
         value = own.partition("=")[2]
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+        async with httpx.AsyncClient(verify=False, base_url=f"http://127.0.0.1:{server.port}") as http:
             for stolen in (own, f"aliquot_session={value}"):
                 answer = await http.post("/graphql", json={"query": "{ me { name } }"}, headers={"cookie": stolen})
                 assert answer.status_code == 401
@@ -168,7 +168,7 @@ async def test_app_requests_from_other_origins_are_refused(headers: dict[str, st
 async def test_requests_with_other_host_names_do_not_reach_an_app(name: str) -> None:
     async with app_server() as server:
         own = await cookie(server)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as http:
+        async with httpx.AsyncClient(verify=False, base_url=f"http://127.0.0.1:{server.port}") as http:
             answer = await http.get("/", headers={"host": name, "cookie": own})
             assert answer.status_code in (404, 421)
             assert "x-kept" not in answer.headers

@@ -115,7 +115,9 @@ async def on_stage(
     open_connections = OpenConnections(auth)
     office.journal.subscribe(open_connections.note)
     with tempfile.TemporaryDirectory() as folder:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60) as http:
+        async with httpx.AsyncClient(
+            verify=False, base_url=f"http://127.0.0.1:{port}", headers=BEARER, timeout=60
+        ) as http:
             running = ApiServer(port, cluster, *parts, auth, http, office)
             files = SessionFiles(
                 state=office.state,

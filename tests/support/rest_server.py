@@ -33,7 +33,7 @@ class RestServer:
 
     def client(self) -> httpx.Client:
         """One that has the token."""
-        return httpx.Client(base_url=self.address, headers=self.headers, timeout=60)
+        return httpx.Client(verify=False, base_url=self.address, headers=self.headers, timeout=60)
 
 
 @contextmanager
