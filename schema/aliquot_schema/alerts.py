@@ -27,7 +27,10 @@ class AlertRule(DescribedStr):
     QUEUE_BACKLOG = "queue_backlog", "More tasks wait than the threshold."
     LONG_WAIT = "long_wait", "A session waits longer than the threshold."
     AGENT_LOST = "agent_lost", "An agent is lost; its jobs may still be running."
-    DEVICE_UNHEALTHY = "device_unhealthy", "A device is unhealthy, or disappeared while it was held."
+    DEVICE_UNHEALTHY = (
+        "device_unhealthy",
+        "A device is unhealthy, disappeared while it was held, or has less than is held of it.",
+    )
     EXTERNAL_PROCESS = (
         "external_process",
         "A process that Aliquot did not start uses a device. Its owner gets one notice, if known.",

@@ -147,6 +147,16 @@ def test_a_smaller_request_is_not_advised_when_the_last_device_of_a_kind_is_gone
     )
 
 
+def test_devices_of_which_less_than_one_unit_is_left_are_named_as_too_small() -> None:
+    agents = [on("x", gpus(1)), on("b1", [replace(amd(0), budget=500)])]
+    refused = refusal({"rocm.device": "1"}, agents)
+    assert isinstance(refused, ImpossibleRequest)
+    assert refused.message == (
+        "rocm.device: a kernel asks for 1, and these agents have 0: the devices with it report less than 1 (rocm0). "
+        "A smaller amount does not help"
+    )
+
+
 def test_a_waiting_session_names_the_last_device_of_its_kind_that_is_gone() -> None:
     agents = [on("x", gpus(1)), on("b1", [amd(0, health=DeviceHealth.GONE)])]
     verdict = waits(decided(agents, [row("a", rocm_device="1")]), "a")

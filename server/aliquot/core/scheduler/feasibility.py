@@ -206,7 +206,7 @@ def _no_agent(row: PendingRow, agents: Sequence[AgentRow], options: AllocationOp
             slot=missing_slot,
             requested=format_amount(missing_slot, dict(row.request)[missing_slot]),
             available=format_amount(missing_slot, 0),
-            devices=tuple(device.id for device in _gone(missing_slot, allowed))[:NAMED_MAX],
+            devices=tuple(device.id for device in _without_capacity(missing_slot, allowed))[:NAMED_MAX],
         )
         return Verdict(reason=Reason.NO_AGENT, evidence=evidence)
     missing = [agent for agent in allowed if not agent.is_open or _broken(agent)]
@@ -375,10 +375,15 @@ def _gb(size: int) -> str:
 
 
 def _missing(slot: SlotName, amount: int, agents: list[AgentRow]) -> ImpossibleRequest:
-    """The error for a slot that no agent has now: its devices are gone, or they never were here."""
-    requested = format_amount(slot, amount)
-    gone = [device.name for device in _gone(slot, agents)]
-    why = f"the last device with it is gone ({_names(gone)})" if gone else "only agents of other pools have had it"
+    """The error for a slot that no agent has now: its devices are gone or too small, or they never were here."""
+    requested, known = format_amount(slot, amount), _without_capacity(slot, agents)
+    small = [device.name for device in known if device.health is DeviceHealth.HEALTHY]
+    if small:
+        why = f"the devices with it report less than {format_amount(slot, 1)} ({_names(small)})"
+    elif known:
+        why = f"the last device with it is gone ({_names([device.name for device in known])})"
+    else:
+        why = "only agents of other pools have had it"
     return ImpossibleRequest(
         f"{slot}: a kernel asks for {requested}, and these agents have 0: {why}. A smaller amount does not help",
         slot=slot,
@@ -387,7 +392,7 @@ def _missing(slot: SlotName, amount: int, agents: list[AgentRow]) -> ImpossibleR
     )
 
 
-def _gone(slot: SlotName, agents: Iterable[AgentRow]) -> list[Device]:
+def _without_capacity(slot: SlotName, agents: Iterable[AgentRow]) -> list[Device]:
     """Devices that offered a slot; called when none offers it any more."""
     return [device for agent in agents for device in agent.layout.devices.values() if slot in device.costs]
 
