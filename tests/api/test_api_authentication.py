@@ -193,7 +193,7 @@ async def test_an_address_is_used_once_by_two_browsers_at_the_same_time(server: 
 async def test_an_address_stays_valid_while_its_use_cannot_be_recorded(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(caller: Caller) -> bool:
+    async def fail(caller: Caller, **_: str) -> bool:
         del caller
         raise Unavailable("the database cannot be reached")
 

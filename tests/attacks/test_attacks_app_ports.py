@@ -143,6 +143,10 @@ def test_a_port_is_taken_from_an_app_that_has_ended_or_was_not_used_for_long() -
     first, second = opened(apps[1]), opened(apps[2])
     assert opened(apps[1]) == first
     assert opened(apps[3]) == second
+    ports, ended = AppPorts([1, 2], base="https://h.example", port=9, unused_s=0, page_s=0), {apps[1].session_id}
+    running, over = opened(apps[0]), opened(apps[1])
+    assert opened(apps[2]) == over, "that of an ended session first"
+    assert opened(apps[0]) == running
 
 
 def test_a_port_of_an_ended_session_with_an_open_page_is_given_to_no_other_app_of_its_user() -> None:

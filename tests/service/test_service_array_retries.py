@@ -93,6 +93,10 @@ async def test_a_priority_of_an_array_is_that_of_its_retried_and_running_tasks_t
         names = [array, *(task_id(array, index=index) for index in range(3))]
         assert [on.session(name).state for name in names] == [S.QUEUED, S.QUEUED, S.RUNNING, S.RUNNING]
         assert {on.session(name).priority for name in names} == {Priority.LOW}
+        await on.sessions.update_session_priority(OWNER, names[1], "normal", None)
+        assert (await on.sessions.update_session_priorities(OWNER, [array], "low")).changed == 1, "a task of it"
+        assert {on.session(name).priority for name in names} == {Priority.LOW}
+        assert (await on.sessions.update_session_priorities(OWNER, [array], "low")).changed == 0
 
 
 async def test_a_retried_task_waits_for_the_parallel_limit_of_its_array() -> None:

@@ -94,6 +94,12 @@ async def test_a_held_device_of_which_its_agent_reports_less_is_a_finding_until_
         assert finding.evidence.startswith(f"1 GPU of its 0.5 GPU are held, by {session_id}: its agent reports less")
         rule = Rules(on.state.alert_index).of(AlertRule.DEVICE_UNHEALTHY)
         assert [one.subject for one in device_unhealthy(on.state, rule, 0)] == [f"a/{GPU}"]
+        on.executor.change_devices(A, tuple(replace(device, budget=device.budget // 4) for device in whole))
+        await on.settle()
+        await reaper.run_once()
+        (renewed,) = (one for one in on.state.findings.values() if one.subject == GPU)
+        assert (renewed.id, renewed.evidence.partition(" are ")[0]) == (finding.id, "1 GPU of its 0.25 GPU")
+        on.executor.change_devices(A, tuple(replace(device, budget=device.budget // 2) for device in whole))
         on.executor.end_kernel(kernel_id)
         await on.settle()
         await on.advance()

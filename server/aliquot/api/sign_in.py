@@ -96,8 +96,8 @@ class SignIn:
             bearer, cookie = self._auth.of_code(code), self._auth.redeem(code)
         except Unauthenticated:
             return None
-        is_first = await self._accounts.end_sign_in(caller_of(bearer, request_id=request_id_of(request)))
-        return cookie if is_first else None
+        caller = caller_of(bearer, request_id=request_id_of(request))
+        return cookie if await self._accounts.end_sign_in(caller, name="one-time address") else None
 
     def _is_signed_in(self, request: Request) -> bool:
         try:

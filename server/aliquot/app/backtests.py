@@ -40,6 +40,8 @@ LINE_MAX: Final = 64 << 20
 END_S_MAX: Final = 2.0
 OUTAGE_S_MAX: Final = 3600.0
 """The record is read again after a failure of the database, for so long from the beginning on."""
+READS_MAX: Final = 5
+"""Reading that has failed so often after the database was opened is not what an outage does."""
 RETRY_S: Final = 2.0
 READING_RUNS: Final = 2
 """How many runs take about as long as reading the record."""
@@ -147,40 +149,40 @@ def read_part(order: BacktestOrder) -> float:
 async def _read(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
     """The history of a backtest, or those of the two parts of a tuning; waits for a shared database that is away."""
     is_shared = sqlite_path(task.database_url, data_folder=Path(task.data_folder)) is None
-    until_s = time.monotonic() + OUTAGE_S_MAX
+    until_s, reads = time.monotonic() + OUTAGE_S_MAX, 0
     while True:
+        database = ReadOnlyDatabase(task.database_url, Path(task.data_folder))
         try:
-            return await _read_once(task, progress)
+            await database.open()
+            reads += 1
+            return await _read_once(DatabaseLedger(database), task.order, progress)
         except Exception as error:
             if (unavailable := unavailability(error)) is None:
                 raise
-            if not is_shared or time.monotonic() > until_s:
+            if not is_shared or time.monotonic() > until_s or reads == READS_MAX:
                 raise unavailable from error
-            await asyncio.sleep(RETRY_S)
+        finally:
+            await database.close()
+        await asyncio.sleep(RETRY_S)
 
 
-async def _read_once(task: BacktestTask, progress: "Progress") -> "list[RecordedHistory]":
+async def _read_once(ledger: DatabaseLedger, order: BacktestOrder, progress: "Progress") -> "list[RecordedHistory]":
     from aliquot.service.backtests.recording import record
 
-    database = ReadOnlyDatabase(task.database_url, Path(task.data_folder))
-    try:
-        await database.open()
-        found: list[RecordedHistory] = []
-        times_us = await _times_us(task.order, DatabaseLedger(database))
-        whole_us, weight = times_us[-1] - times_us[0], read_part(task.order)
-        for since_us, until_us in pairwise(times_us):
-            before, part = (since_us - times_us[0]) / whole_us, (until_us - since_us) / whole_us
-            found.append(
-                await record(
-                    DatabaseLedger(database),
-                    since_us=since_us,
-                    until_us=until_us,
-                    on_progress=partial(_tell_reading, progress, weight * before, weight * part),
-                )
+    found: list[RecordedHistory] = []
+    times_us = await _times_us(order, ledger)
+    whole_us, weight = times_us[-1] - times_us[0], read_part(order)
+    for since_us, until_us in pairwise(times_us):
+        before, part = (since_us - times_us[0]) / whole_us, (until_us - since_us) / whole_us
+        found.append(
+            await record(
+                ledger,
+                since_us=since_us,
+                until_us=until_us,
+                on_progress=partial(_tell_reading, progress, weight * before, weight * part),
             )
-        return found
-    finally:
-        await database.close()
+        )
+    return found
 
 
 async def _times_us(order: BacktestOrder, ledger: DatabaseLedger) -> Sequence[int]:

@@ -220,8 +220,8 @@ class AppPorts:
         ended = [(port, use) for port, use in self._uses.items() if has_ended(use.app.session_id)]
         free = (
             *(port for port, use in ended if use.owner != owner),
-            *(port for port, use in self._uses.items() if self._is_quiet(use, self._unused_s)),
             *(port for port, use in ended if self._is_quiet(use, self._page_s)),
+            *(port for port, use in self._uses.items() if self._is_quiet(use, self._unused_s)),
         )
         return free[0] if free else self._share_of(owner, has_open_pages=any(use.owner == owner for _, use in ended))
 

@@ -192,10 +192,12 @@ class Accounts(Users):
             return False
         return is_secret(secret, digest=key.digest)
 
-    async def end_sign_in(self, caller: Caller) -> bool:
+    async def end_sign_in(self, caller: Caller, *, name: str = "browser sign-in") -> bool:
         """End the browser sign-in of the caller on all servers, for good; its open WebSockets are closed. Returns
         whether it had not ended before.
 
+        Args:
+            name: of its record, in the audit log.
         Raises:
             Unavailable: the store cannot be written now.
         """
@@ -210,7 +212,7 @@ class Accounts(Users):
             ended = ApiKey(
                 id=sign_in_id,
                 user=caller.user,
-                name="browser sign-in",
+                name=name,
                 scope=KeyScope.READ,
                 digest="",
                 created_us=now_us,

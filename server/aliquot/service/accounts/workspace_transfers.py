@@ -123,7 +123,8 @@ class WorkspaceTransfers:
 
     async def _wait_for_gang(self, kernel_id: KernelId) -> None:
         """Ranks that start minutes apart give up on each other. Raises Unavailable: it is not to start any more."""
-        session = self._state.sessions.get(self._state.kernels[kernel_id].session_id)
+        kernel = self._state.kernels.get(kernel_id)
+        session = None if kernel is None else self._state.sessions.get(kernel.session_id)
         gang = [] if session is None else [kernel.id for kernel in self._state.kernels_in(session)]
         while any(
             (other := self._state.transfers.get(id)) is not None and not other.is_complete and self.is_awaited(id)

@@ -31,6 +31,7 @@ from aliquot_schema.ids import RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.units import size_text
+from aliquot_schema.states import PENDING, SessionState
 from aliquot_schema.views.session_parts import session_label
 from aliquot_schema.views.sessions import SessionView
 
@@ -39,6 +40,7 @@ NO_UPLOADS: Final = (
     "folder or s3:// place that all of them share; use a folder that the nodes share, with --chdir"
 )
 SWEEP_S: Final = 3600.0
+TO_START: Final = PENDING | {SessionState.SCHEDULED, SessionState.ALLOCATING}
 P = ParamSpec("P")
 T = TypeVar("T")
 log: Final = logging.getLogger("aliquot.workspaces")
@@ -115,7 +117,7 @@ class Workspaces:
         if fault is not None:
             raise InvalidRequest(f"workspace: {fault}", field="workspace")
         self._check_size("the working directory", workspace.bytes_total, self._rules.bytes_max)
-        if any(use.owner == caller.user for use in self._used()):  # not into a mount point without its folder
+        if self._is_waited_for(caller.user):  # not into a mount point without its folder
             await self._ask(self._store.check_there, caller.user)
         known = await self._ask(self._store.blocks, caller.user)
         missing = [(block, size) for block, size in workspace.blocks if known.get(block) != size]
@@ -223,6 +225,13 @@ class Workspaces:
             WorkspaceUse(owner=session.owner, id=session.spec.workspace)
             for session in self._state.sessions.values()
             if session.spec.workspace is not None and not session.is_ended
+        )
+
+    def _is_waited_for(self, user: UserId) -> bool:
+        """Whether a session of a user is still to start with what was uploaded before."""
+        return any(
+            session.owner == user and session.spec.workspace is not None and session.state in TO_START
+            for session in self._state.sessions.values()
         )
 
     async def _ask(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

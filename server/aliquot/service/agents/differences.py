@@ -168,7 +168,9 @@ def _device_differences(state: State, inventory: Inventory) -> Iterator[Differen
         if device.health in _HEALTH:
             words = f"it is {device.health} and held by {names}"
             yield replace(_difference(_HEALTH[device.health], agent.id, known.id, words), holders=sessions)
-        elif device.health is DeviceHealth.HEALTHY and amount > device.budget:
+        elif (
+            device.health is DeviceHealth.HEALTHY and amount > device.budget and any(map(is_accelerator, device.costs))
+        ):
             words = f"{_amount(device, amount)} of its {_amount(device, device.budget)} are held, by {names}"
             more = "its agent reports less than before; nothing new is placed there until enough is released"
             yield _difference(D.DEVICE_OVERCOMMITTED, agent.id, known.id, f"{words}: {more}")

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from aliquot.service.agents.differences import Difference
 from aliquot.service.lifecycle.agent_registration import reconcile
 from aliquot.service.lifecycle.kernel_reports import stop_kernels
@@ -97,8 +99,11 @@ def write_findings(
         if key not in seen and finding.agent_id == agent_id:
             draft.put(_closed(finding, now_us=now_us), "closed")
     for key, difference in seen.items():
-        if key not in findings:
+        before = findings.get(key)
+        if before is None:
             draft.put(_finding(difference, now_us=now_us), "found")
+        elif before.kind is Discrepancy.DEVICE_OVERCOMMITTED and before.evidence != difference.evidence:
+            draft.put(replace(before, evidence=difference.evidence), "found")  # its holders end one by one
 
 
 def _finding(difference: Difference, *, now_us: int) -> Finding:

@@ -232,18 +232,22 @@ class Sessions:
         """
         level = priority_of(priority)
         check_ids(session_ids)
+        check_may_submit(caller)
 
         def on_draft(draft: UnitOfWork) -> int:
             changed = 0
             for session_id in session_ids:
                 session, index = self._found(draft, session_id)
                 check_may_change(caller, session)
-                changed += _prioritized(caller, draft, session, index, level=level) is not session
+                changed += any(one.priority is not level for one in (session, *_tasks_in(draft, session)))
+                _prioritized(caller, draft, session, index, level=level)
             return changed
 
         async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
             for session_id in session_ids:
                 await recall.session(SessionId(session_id))
+                if (found := self._state.sessions.get(SessionId(session_id))) is not None:
+                    check_may_change(caller, found)
             changed = await self._journal.transact(
                 on_draft, actor=caller.actor, request_id=RequestId(caller.request_id)
             )

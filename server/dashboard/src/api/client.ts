@@ -61,9 +61,11 @@ export function change<Data, Variables extends AnyVariables>(
 /** `fetch` with a time limit, and until one of the signals is aborted. */
 function until(...signals: readonly AbortSignal[]): typeof fetch {
   return async (input, init) => {
-    const all = [AbortSignal.timeout(ANSWER_MS), ...signals, ...(init?.signal ? [init.signal] : [])];
+    const limit = AbortSignal.timeout(ANSWER_MS);
+    const all = [limit, ...signals, ...(init?.signal ? [init.signal] : [])];
     const asked = Date.now();
-    const answer = await fetch(input, { ...init, signal: AbortSignal.any(all) });
+    // Browsers before 2024 have no `any`: there, a dead connection is given up after the limit.
+    const answer = await fetch(input, { ...init, signal: "any" in AbortSignal ? AbortSignal.any(all) : limit });
     learnTime(answer.headers.get("date"), asked);
     return answer;
   };

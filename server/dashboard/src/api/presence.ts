@@ -5,10 +5,14 @@ const PAGES_NEXT = new Set(["/graphiql"]);
 /** The signed-in user, as of the page's load; empty if not signed in. */
 export const user = new Observable(metaOf("user"));
 
-/** Tells the other tabs of this browser, which send the same cookie, who has signed in. */
+/** Tells the other tabs of this browser, which send the same cookie, who has signed in or that the sign-in has ended. */
 const tabs = new BroadcastChannel("aliquot-user");
-tabs.onmessage = ({ data }) => user.set(String(data));
-tabs.postMessage(user.get());
+tabs.onmessage = ({ data }) => {
+  if (data) user.set(String(data));
+  else void noticeSignOut();
+};
+// Without a user this may be a page that a link of another site opened, for which browsers hold the cookie back.
+if (user.get()) tabs.postMessage(user.get());
 
 /** The identity provider to sign in with; empty if there is none. */
 export const provider = metaOf("provider");
@@ -41,6 +45,8 @@ export async function signOut(): Promise<string | null> {
   } catch {
     return "You are still signed in: the server cannot be reached. Try again.";
   }
+  user.set("");
+  tabs.postMessage("");
   sessionStorage.clear();
   // A new document: nothing of the user stays in memory, and their sockets are closed.
   location.assign("/");
@@ -51,15 +57,28 @@ export async function signOut(): Promise<string | null> {
 export async function noticeSignIn(): Promise<void> {
   try {
     const name = await userOf("/");
-    if (name && !user.get()) user.set(name);
+    if (!name || user.get()) return;
+    user.set(name);
+    tabs.postMessage(name);
   } catch {
     // The server cannot be reached: the next look may find it.
   }
 }
 
+async function noticeSignOut(): Promise<void> {
+  try {
+    user.set(await userOf("/"));
+  } catch {
+    // The server cannot be reached: it refuses the next request.
+  }
+}
+
 /** The signed-in user that a page of the dashboard names; empty if it names none. */
 async function userOf(path: string): Promise<string> {
-  const page = await (await fetch(path)).text();
+  return userIn(await (await fetch(path)).text());
+}
+
+function userIn(page: string): string {
   const meta = new DOMParser().parseFromString(page, "text/html").querySelector('meta[name="aliquot-user"]');
   return meta?.getAttribute("content") ?? "";
 }
@@ -82,12 +101,11 @@ export async function signedIn(): Promise<void> {
  */
 export async function signIn(token: string): Promise<string | null> {
   try {
-    const asked = await fetch("/login-code", { method: "POST", headers: { authorization: `Bearer ${token}` } });
-    if (asked.status === 401) return "This is neither a valid key nor the server's token.";
-    if (!asked.ok) return `The server answered ${asked.status}.`;
-    const { path } = (await asked.json()) as { path: string };
-    // The answer has the path of the page, which names the signed-in user.
-    const name = await userOf(path);
+    // The form leads to the start page, which names the signed-in user.
+    const answer = await fetch("/login", { method: "POST", body: new URLSearchParams({ key: token }) });
+    if (answer.status === 401) return "This is neither a valid key nor the server's token.";
+    if (!answer.ok) return `The server answered ${answer.status}.`;
+    const name = userIn(await answer.text());
     if (!name) return "The cookie was not accepted. Does this browser allow cookies?";
     if (nextPage()) location.assign(nextPage());
     user.set(name);

@@ -1,9 +1,12 @@
 import { Observable } from "./observable";
 
-/** How far the server's clock is ahead of this computer's, in milliseconds; 0 while the two agree to a few seconds. */
+/** How far the server's clock is ahead of this computer's, in milliseconds; 0 while the two agree to a minute. */
 export const clockOffset = new Observable(0);
 
-const TOLERANCE_MS = 2_000;
+const TOLERANCE_MS = 60_000;
+/** Answers may come from several servers, whose clocks differ: what is shown must not follow each of them. */
+const PAUSE_MS = 60_000;
+let changedAt = Number.NEGATIVE_INFINITY;
 /** The `Date` of an answer has no fractions of seconds. */
 const DATE_MS = 1_000;
 
@@ -24,5 +27,8 @@ export function learnTime(date: string | null, askedMs: number): void {
   if (Number.isNaN(serverMs)) return;
   const [least, most] = [serverMs - Date.now(), serverMs + DATE_MS - askedMs];
   const known = clockOffset.get();
-  if (known < least - TOLERANCE_MS || known > most + TOLERANCE_MS) clockOffset.set((least + most) / 2);
+  const isRight = known >= least - TOLERANCE_MS && known <= most + TOLERANCE_MS;
+  if (isRight || performance.now() - changedAt < PAUSE_MS) return;
+  changedAt = performance.now();
+  clockOffset.set((least + most) / 2);
 }

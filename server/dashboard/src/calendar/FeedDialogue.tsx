@@ -1,5 +1,6 @@
 import { Button } from "react-aria-components";
 import { change } from "../api/client";
+import { user } from "../api/presence";
 import { RenewCalendarFeedDocument } from "../generated/graphql";
 import { CopyButton } from "../parts/CopyButton";
 import { Dialogue } from "../parts/Dialogue";
@@ -13,8 +14,9 @@ export function FeedDialogue({ onClose }: { readonly onClose: () => void }) {
   const made = useShownOnce(madeFeed);
   const make = () =>
     carryOut("The addresses are made.", async () => {
+      const owner = user.get();
       const found = (await change(RenewCalendarFeedDocument, {})).renew_calendar_feed;
-      if ("mine" in found) madeFeed.show(found);
+      if ("mine" in found) madeFeed.show(owner, found);
       return found;
     });
   const at = (path: string) => new URL(path, globalThis.location.href).href;

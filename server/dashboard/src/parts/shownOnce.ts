@@ -6,13 +6,18 @@ import { user } from "../api/presence";
  * the browser asks before a reload, which ends it.
  */
 export class ShownOnce<T> extends Observable<{ readonly owner: string; readonly value: T } | null> {
+  private readonly askToStay = (event: BeforeUnloadEvent) => {
+    if (this.ofUser() !== null) event.preventDefault();
+  };
+
   constructor() {
     super(null);
   }
 
-  show(value: T): void {
-    this.set({ owner: user.get(), value });
-    globalThis.addEventListener("beforeunload", askToStay);
+  /** @param owner the user who asked for it. */
+  show(owner: string, value: T): void {
+    this.set({ owner, value });
+    globalThis.addEventListener("beforeunload", this.askToStay);
   }
 
   /** What the signed-in user has been shown and has not closed; null if there is nothing. */
@@ -23,7 +28,7 @@ export class ShownOnce<T> extends Observable<{ readonly owner: string; readonly 
 
   close(): void {
     this.set(null);
-    globalThis.removeEventListener("beforeunload", askToStay);
+    globalThis.removeEventListener("beforeunload", this.askToStay);
   }
 }
 
@@ -31,8 +36,4 @@ export class ShownOnce<T> extends Observable<{ readonly owner: string; readonly 
 export function useShownOnce<T>(source: ShownOnce<T>): T | null {
   useObservable(source);
   return source.ofUser();
-}
-
-function askToStay(event: BeforeUnloadEvent): void {
-  event.preventDefault();
 }

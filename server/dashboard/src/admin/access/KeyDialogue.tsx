@@ -1,5 +1,6 @@
 import { Button } from "react-aria-components";
 import { change } from "../../api/client";
+import { user as signedInUser } from "../../api/presence";
 import { CreateApiKeyDocument } from "../../generated/graphql";
 import { isWhole, positiveWrong, wholeWrong } from "../../format/whole";
 import { Check } from "../../parts/Check";
@@ -62,9 +63,10 @@ export function KeyDialogue({ onClose, onMade }: Props) {
         sessions_max: sessions.trim() === "" ? null : Number(sessions),
         dry_run_first: isDryRunFirst,
       };
+      const owner = signedInUser.get();
       const made = (await change(CreateApiKeyDocument, { input })).create_api_key;
       if ("secret" in made) {
-        madeKey.show({ user: input.user, secret: made.secret });
+        madeKey.show(owner, { user: input.user, secret: made.secret });
         onMade();
       }
       return made;
