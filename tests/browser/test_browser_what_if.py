@@ -55,7 +55,7 @@ async def test_operators_choose_among_all_projects(browser: Browser, demo: OwnSe
         await client.change(CREATE_PROJECT, {})
     async with signed_in(browser, demo) as tab:
         page = await tab.open("/what-if")
-        await page.get_by_label("Project").click()
+        await page.get_by_label("Project", exact=True).click()
         await expect(page.get_by_role("option", name="vision")).to_be_visible()
 
 

@@ -18,6 +18,20 @@ mutation Priority($id: ID!) {
       variables: `{ "id": "<waiting session>" }`,
     },
     {
+      title: "priorities",
+      page: "using/people.html#priorities",
+      query: `# Changes the priority of several sessions, up to 1000, for all of them or none.
+mutation Priorities($ids: [ID!]!) {
+  update_session_priorities(input: { ids: $ids, priority: low }) {
+    __typename
+    ... on UpdateSessionPrioritiesSuccess { changed revision }
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "ids": ["<waiting session>"] }`,
+    },
+    {
       title: "hold",
       page: "using/jobs.html#retries-fallbacks-holds",
       query: `# Holds a waiting session, until "release".
