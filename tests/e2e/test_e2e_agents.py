@@ -67,7 +67,7 @@ async def test_a_server_frees_the_rows_it_loaded_at_startup() -> None:
             assert server.running.cases.state.agents
         async with serving(settings):
             # Loaded rows of sessions that are evicted later must not stay in memory.
-            assert [one for one in gc.get_objects() if isinstance(one, LoadedRows)] == []
+            assert [one for one in gc.get_objects() if type(one) is LoadedRows] == []
 
 
 @contextmanager
