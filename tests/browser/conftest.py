@@ -11,19 +11,19 @@ from aliquot.cli.acceptance.processes import OwnServer
 from machine_lacks import node_with
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, Playwright
+    from playwright.async_api import Browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="package")
-async def playwright(anyio_backend: str) -> "AsyncIterator[Playwright]":
+@pytest.fixture(scope="module")
+async def browser(anyio_backend: str) -> "AsyncIterator[Browser]":
     from playwright.async_api import async_playwright, expect
 
-    from browser_tab import CHROMIUM
+    from browser_tab import CHROMIUM, launched
 
     if CHROMIUM is None:
         pytest.skip("chromium is not installed; scripts/test installs it where it can")
@@ -31,29 +31,10 @@ async def playwright(anyio_backend: str) -> "AsyncIterator[Playwright]":
         node_with("vite")
         pytest.skip("the dashboard is not built: Node 20 or newer is not here")
     expect.set_options(timeout=30_000)
-    async with async_playwright() as driver:
-        yield driver
-
-
-@pytest.fixture(scope="package")
-async def browsers(playwright: "Playwright") -> "AsyncIterator[list[Browser]]":
-    """The browser of the whole folder: to start one takes 0.6 s of CPU time. Each tab has its own context."""
-    from browser_tab import launched
-
-    started = [await launched(playwright)]
-    yield started
-    for one in started:
-        await one.close()
-
-
-@pytest.fixture(scope="module")
-async def browser(playwright: "Playwright", browsers: "list[Browser]") -> "Browser":
-    """The folder's browser, or a new one if that has crashed."""
-    from browser_tab import launched
-
-    if not browsers[-1].is_connected():
-        browsers.append(await launched(playwright))
-    return browsers[-1]
+    async with async_playwright() as playwright:
+        chromium = await launched(playwright)
+        yield chromium
+        await chromium.close()
 
 
 @pytest.fixture(scope="module")
