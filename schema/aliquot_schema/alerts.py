@@ -29,7 +29,7 @@ class AlertRule(DescribedStr):
     AGENT_LOST = "agent_lost", "An agent is lost; its jobs may still be running."
     DEVICE_UNHEALTHY = (
         "device_unhealthy",
-        "A device is unhealthy, disappeared while it was held, or has less than is held of it.",
+        "A device is unhealthy, disappeared while it was held, or more of it is held than it has.",
     )
     EXTERNAL_PROCESS = (
         "external_process",

@@ -73,9 +73,9 @@ class PreemptScope(DescribedStr):
 class Victims(DescribedStr):
     """Deprecated words of `PreemptScope`."""
 
-    NOBODY = "nobody", "Use `none`."
-    WILLING = "willing", "Use `preemptible`."
-    ANY = "any", "As in `PreemptScope`."
+    NOBODY = "nobody", "Old name of `none`."
+    WILLING = "willing", "Old name of `preemptible`."
+    ANY = "any", "The same in `PreemptScope`."
 
 
 WAS_VICTIMS: Final = Deprecation(old="victims", new="preempt", removed_in="0.3")

@@ -21,8 +21,8 @@ class Discrepancy(DescribedStr):
     DEVICE_UNHEALTHY = "device_unhealthy", "A held device is unhealthy."
     DEVICE_OVERCOMMITTED = (
         "device_overcommitted",
-        "More of a device is held than it has: its agent reports less than when it was granted. Its holders keep it, "
-        "and nothing new is placed there until enough is released.",
+        "More of an accelerator is held than it has: its agent reports less than when it was granted. Its holders "
+        "keep it, and nothing new is placed there until enough is released.",
     )
     EXTERNAL_PROCESS = "external_process", "A process that Aliquot did not start uses a device that no lease holds."
 

@@ -39,9 +39,9 @@ CPU_S_MAX: Final = 3600
 LINE_MAX: Final = 64 << 20
 END_S_MAX: Final = 2.0
 OUTAGE_S_MAX: Final = 3600.0
-"""How long reading the record is repeated while the database is away, in seconds."""
+"""How long a backtest waits for a database that is away, in seconds."""
 READS_MAX: Final = 5
-"""After so many failures of an opened database the backtest fails: an outage does not explain them."""
+"""If reading the record fails this often although the database could be opened, the backtest fails."""
 RETRY_S: Final = 2.0
 READING_RUNS: Final = 2
 """How many runs take about as long as reading the record."""

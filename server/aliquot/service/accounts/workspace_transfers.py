@@ -122,7 +122,8 @@ class WorkspaceTransfers:
         return fault
 
     async def _wait_for_gang(self, kernel_id: KernelId) -> None:
-        """Ranks that start minutes apart give up on each other. Raises Unavailable: it is not to start any more."""
+        """Wait for the files of the other ranks: ranks that start minutes apart give up on each other. Raises
+        Unavailable: it is not to start any more."""
         kernel = self._state.kernels.get(kernel_id)
         session = None if kernel is None else self._state.sessions.get(kernel.session_id)
         gang = [] if session is None else [kernel.id for kernel in self._state.kernels_in(session)]

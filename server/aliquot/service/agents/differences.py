@@ -153,8 +153,9 @@ def _spec_text(spec: ResourceSpec) -> str:
 
 
 def _device_differences(state: State, inventory: Inventory) -> Iterator[Difference]:
-    """Held devices that are gone or unhealthy, or have less than is held; free ones are simply not placed on. A device
-    that the agent leaves out without reporting its loss was removed from its configuration; its holders keep it."""
+    """Held devices that are gone or unhealthy, and accelerators of which more is held than they have; free ones are
+    simply not placed on. A device that the agent leaves out without reporting its loss was removed from its
+    configuration; its holders keep it."""
     agent = inventory.agent
     held = state.used.get(agent.node_id, {})
     holders = state.holders.get(agent.node_id, {})

@@ -266,7 +266,7 @@ class BacktestRuns:
             else:
                 if name in self._known_us:
                     self._known_us[name] = frozenset({now_us})
-                if unsure_us is not None:  # and at once at the present time, as other servers look for old ones
+                if unsure_us is not None:  # saved again with the present time: other servers look for old ones
                     unsure_us = None
                     continue
             await asyncio.sleep(SAVE_S)

@@ -65,6 +65,7 @@ export async function noticeSignIn(): Promise<void> {
   }
 }
 
+/** Asks whether the sign-in has ended for this tab too. */
 async function noticeSignOut(): Promise<void> {
   try {
     user.set(await userOf("/"));
