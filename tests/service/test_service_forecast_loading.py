@@ -17,7 +17,7 @@ from aliquot.store.store import DatabaseStore
 from aliquot_schema.events import Event
 from aliquot_schema.ids import SessionId, kernel_id, task_id
 from aliquot_schema.intervals import Intervals
-from forecast_records import record, shown_forecast
+from forecast_records import packed_record, shown_forecast
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -67,7 +67,7 @@ async def submitted(on: Stage) -> SessionId:
 async def moved_on(on: Stage, database: DatabaseStore) -> tuple[SessionId, SessionId]:
     """A session that started while no server recorded it, and one still waiting; both have open records."""
     first, second, third = await submitted(on), await submitted(on), await submitted(on)
-    await database.forecasts.add([record(name, on.clock.now_us()) for name in (second, third)])
+    await database.forecasts.add([packed_record(name, on.clock.now_us()) for name in (second, third)])
     on.clock.advance(20 * 60)
     await end(on, first)
     return second, third

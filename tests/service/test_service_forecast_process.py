@@ -28,7 +28,7 @@ from aliquot.service.state.snapshots import take
 from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import SessionId, kernel_id
-from forecast_records import record
+from forecast_records import packed_record
 from service_bench import agent
 from service_stage import Stage, stage
 
@@ -86,7 +86,7 @@ async def test_an_outcome_is_taught_once_whenever_it_becomes_known(
             questions=QuestionQueue(),
         )
         first, second = await _submitted(on), await _submitted(on)
-        await database.forecasts.add([record(second, on.clock.now_us())])
+        await database.forecasts.add([packed_record(second, on.clock.now_us())])
         await forecasting._recorder.load(events=on.store, now_us=on.clock.now_us())
         read = database.forecasts.page
 

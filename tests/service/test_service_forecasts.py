@@ -24,7 +24,7 @@ from aliquot.store.open import open_store
 from aliquot.store.store import DatabaseStore
 from aliquot_schema.ids import SessionId, kernel_id
 from aliquot_schema.views.forecasts import ForecastView
-from forecast_records import HOUR_US, MINUTE_US, forecast, record, shown_forecast
+from forecast_records import HOUR_US, MINUTE_US, forecast, packed_record, shown_forecast
 from service_bench import agent
 from service_stage import CALLER, Stage, StepClock, stage
 
@@ -163,7 +163,7 @@ async def test_an_array_is_judged_by_its_first_task(database: DatabaseStore) -> 
         publish(on, made, again)
         on.clock.advance(5 * 60)
         await make_way(on, task.id)
-        assert on.state.board.now[array] == again
+        assert on.state.board.newest_of(array) == again
         on.clock.advance(5 * 60)
         await make_way(on, SessionId(f"{array}_4"))
         await made.flush(now_us=on.clock.now_us())
@@ -381,12 +381,12 @@ async def test_a_follower_accepts_forecasts_only_from_the_leader_of_the_current_
     publisher = BoardPublisher(leader, relay=database.forecasts, epoch=epoch)
     receiver = BoardReceiver(follower, relay=database.forecasts, clock=StepClock())
     leader.show([shown_forecast("ses_a", 5, (1, 2, 3))])
-    leader.put(record("ses_a", 5))
+    leader.put(packed_record("ses_a", 5))
     leader.report(AccuracyReport(runs=7), made_us=5)
     await publisher.publish()
     await receiver.run_once()
     assert follower.content() == leader.content()
-    leader.put(record("ses_a", 5, outcome=ForecastOutcome.STARTED, settled_us=9))
+    leader.put(packed_record("ses_a", 5, outcome=ForecastOutcome.STARTED, settled_us=9))
     await publisher.publish()
     await receiver.run_once()
     assert follower.now.get(SessionId("ses_a")) is None

@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 
-from aliquot.core.foresight.shown_forecasts import DAY_US, ForecastOutcome, SessionOutcome
+from aliquot.core.foresight.bands import Band
+from aliquot.core.foresight.shown_forecasts import DAY_US, ForecastOutcome, PackedRecord, SessionOutcome
 from aliquot.service.foresight.ports import PublishedBoard
 from aliquot.store.store import DatabaseStore
-from forecast_records import HOUR_US, record
+from forecast_records import HOUR_US, packed_record, record
 from store_places import Place
 
 pytestmark = pytest.mark.anyio
@@ -26,16 +28,18 @@ async def opened(place: Place) -> AsyncIterator[DatabaseStore]:
 
 async def test_a_forecast_record_is_read_unchanged_and_never_overwritten(opened: DatabaseStore) -> None:
     first, unknown = record("ses_a", NOW_US), record("ses_b", NOW_US + 1, None)
-    await opened.forecasts.add([first, unknown])
-    await opened.forecasts.add([record("ses_a", NOW_US + 5, (1, 2, 3))])
+    recent = {"recent_us": Band(1, 2, 3), "alike": 214, "alike_inside": 0.81}
+    first = replace(first, shown=replace(first.shown, **recent))
+    await opened.forecasts.add([PackedRecord.of(first), PackedRecord.of(unknown)])
+    await opened.forecasts.add([packed_record("ses_a", NOW_US + 5, (1, 2, 3))])
     assert await opened.forecasts.page(None, since_us=0, limit=10) == (first, unknown)
     assert await opened.forecasts.page(first, since_us=0, limit=10) == (unknown,)
     assert await opened.forecasts.page(None, since_us=NOW_US + 1, limit=10) == (unknown,)
 
 
 async def test_an_outcome_closes_the_forecast_records_of_all_ages(opened: DatabaseStore) -> None:
-    ages = [record("ses_a", NOW_US), record("ses_a", NOW_US + HOUR_US, age_s=3600)]
-    other = record("ses_b", NOW_US)
+    ages = [packed_record("ses_a", NOW_US), packed_record("ses_a", NOW_US + HOUR_US, age_s=3600)]
+    other = packed_record("ses_b", NOW_US)
     await opened.forecasts.add([*ages, other])
     late = SessionOutcome(session_id=ages[0].session_id, outcome=ForecastOutcome.LATE)
     started = SessionOutcome(
@@ -65,7 +69,8 @@ async def test_daily_counts_are_summed_and_old_records_are_removed(opened: Datab
     for day, count in ((3, 2), (90, 1), (90, 4)):
         await opened.forecasts.count_at_once(day, count)
     assert await opened.forecasts.days() == ((3, 2), (90, 5))
-    await opened.forecasts.add([record("ses_a", 3 * DAY_US), record("ses_b", 4 * DAY_US), record("ses_c", 95 * DAY_US)])
+    days = {"ses_a": 3, "ses_b": 4, "ses_c": 95}
+    await opened.forecasts.add([packed_record(name, day * DAY_US) for name, day in days.items()])
     assert await opened.forecasts.remove(10 * DAY_US, limit=1) == 1
     assert await opened.forecasts.remove(10 * DAY_US, limit=5) == 1
     assert await opened.forecasts.remove(10 * DAY_US, limit=5) == 0

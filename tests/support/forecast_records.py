@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from aliquot.core.foresight.bands import Band
 from aliquot.core.foresight.forecast import Features, Forecast
-from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
+from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, PackedRecord, ShownForecast
 from aliquot_schema.ids import PoolId, SessionId
 
 MINUTE_US: Final = 60_000_000
@@ -64,3 +64,8 @@ def record(
         settled_us=settled_us,
         ended_us=ended_us,
     )
+
+
+def packed_record(*args: Any, **more: Any) -> PackedRecord:
+    """The same with its forecast encoded, as servers keep it."""
+    return PackedRecord.of(record(*args, **more))

@@ -11,6 +11,7 @@ from aliquot.core.foresight.shown_forecasts import (
     DAY_US,
     ForecastOutcome,
     ForecastRecord,
+    PackedRecord,
     SessionOutcome,
     ShownForecast,
 )
@@ -20,7 +21,7 @@ from aliquot.store.engines.database import Runner, upsert
 from aliquot.store.tables import COUNTER
 from aliquot_schema.ids import SessionId
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Of a board's body."""
 _ROW: Final = 1
 _ENCODER: Final = msgspec.json.Encoder()
@@ -78,16 +79,16 @@ class DatabaseForecasts:
     def __init__(self, database: Runner) -> None:
         self._database: Final = database
 
-    async def add(self, records: Sequence[ForecastRecord]) -> None:
+    async def add(self, records: Sequence[PackedRecord]) -> None:
         await self._database.write(partial(_add, records=records))
 
     async def settle(self, settlements: Sequence[SessionOutcome]) -> None:
         await self._database.write(partial(_settle, settlements=settlements))
 
-    async def open_records(self, *, since_us: int) -> tuple[ForecastRecord, ...]:
+    async def open_records(self, *, since_us: int) -> tuple[PackedRecord, ...]:
         return await self._database.read(partial(_open_records, since_us=since_us))
 
-    async def settled(self, *, limit: int) -> tuple[ForecastRecord, ...]:
+    async def settled(self, *, limit: int) -> tuple[PackedRecord, ...]:
         return await self._database.read(partial(_settled, limit=limit))
 
     async def page(self, after: ForecastRecord | None, *, since_us: int, limit: int) -> tuple[ForecastRecord, ...]:
@@ -109,7 +110,7 @@ class DatabaseForecasts:
         return await self._database.read(partial(_newest, known=known))
 
 
-def _add(connection: Connection, *, records: Sequence[ForecastRecord]) -> None:
+def _add(connection: Connection, *, records: Sequence[PackedRecord]) -> None:
     rows = [
         {
             "session_id": record.session_id,
@@ -120,7 +121,7 @@ def _add(connection: Connection, *, records: Sequence[ForecastRecord]) -> None:
             "ended_us": record.ended_us,
             "body": _ENCODER.encode(record.shown).decode(),
         }
-        for record in records
+        for record in (one.record() for one in records)
     ]
     with connection.begin():
         connection.execute(upsert(connection, FORECASTS).on_conflict_do_nothing(), rows)
@@ -133,16 +134,16 @@ def _settle(connection: Connection, *, settlements: Sequence[SessionOutcome]) ->
             connection.execute(update(FORECASTS).where(FORECASTS.c.session_id == one.session_id).values(news))
 
 
-def _open_records(connection: Connection, *, since_us: int) -> tuple[ForecastRecord, ...]:
+def _open_records(connection: Connection, *, since_us: int) -> tuple[PackedRecord, ...]:
     runs = and_(FORECASTS.c.outcome == ForecastOutcome.STARTED.value, FORECASTS.c.ended_us.is_(None))
     stmt = select(FORECASTS).where(FORECASTS.c.made_us >= since_us, or_(FORECASTS.c.settled_us.is_(None), runs))
-    return tuple(_record(row) for row in connection.execute(stmt.order_by(*_KEY)))
+    return tuple(PackedRecord.of(_record(row)) for row in connection.execute(stmt.order_by(*_KEY)))
 
 
-def _settled(connection: Connection, *, limit: int) -> tuple[ForecastRecord, ...]:
+def _settled(connection: Connection, *, limit: int) -> tuple[PackedRecord, ...]:
     stmt = select(FORECASTS).where(FORECASTS.c.age_s == 0, FORECASTS.c.settled_us.is_not(None))
     newest = connection.execute(stmt.order_by(*(column.desc() for column in _KEY)).limit(limit)).all()
-    return tuple(_record(row) for row in reversed(newest))
+    return tuple(PackedRecord.of(_record(row)) for row in reversed(newest))
 
 
 def _page(

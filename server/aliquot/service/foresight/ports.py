@@ -5,22 +5,22 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from aliquot.core.foresight.shown_forecasts import ForecastRecord, SessionOutcome
+from aliquot.core.foresight.shown_forecasts import ForecastRecord, PackedRecord, SessionOutcome
 
 
 class ForecastStore(Protocol):
     """Durable forecast records. Every method may raise `StoreUnavailable`."""
 
-    async def add(self, records: Sequence[ForecastRecord]) -> None:
+    async def add(self, records: Sequence[PackedRecord]) -> None:
         """Insert records; those of the same session and age that exist are kept as they are."""
 
     async def settle(self, settlements: Sequence[SessionOutcome]) -> None:
         """Set the outcomes of all records of these sessions, in order."""
 
-    async def open_records(self, *, since_us: int) -> tuple[ForecastRecord, ...]:
+    async def open_records(self, *, since_us: int) -> tuple[PackedRecord, ...]:
         """Records made since then whose sessions waited, or ran, when this was last written."""
 
-    async def settled(self, *, limit: int) -> tuple[ForecastRecord, ...]:
+    async def settled(self, *, limit: int) -> tuple[PackedRecord, ...]:
         """The newest first forecasts of sessions that wait no longer, oldest first."""
 
     async def page(self, after: ForecastRecord | None, *, since_us: int, limit: int) -> tuple[ForecastRecord, ...]:

@@ -17,6 +17,7 @@ from aliquot.core.foresight.shown_forecasts import (
     DAY_US,
     ForecastOutcome,
     ForecastRecord,
+    PackedRecord,
     SessionOutcome,
     ShownForecast,
 )
@@ -47,13 +48,14 @@ class Recorder:
         self._state = state
         self._store = store
         self._measures = measures
-        self._records: dict[SessionId, tuple[ForecastRecord, ...]] = {}
+        self._records: dict[SessionId, tuple[PackedRecord, ...]] = {}
         """Of sessions that wait, or run for the first time; by age."""
         self._first_tasks: dict[SessionId, SessionId] = {}
         """The task that started first of each job array with records."""
         self._due: list[tuple[int, SessionId]] = []
-        """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again."""
-        self._unwritten: deque[ForecastRecord | SessionOutcome] = deque(maxlen=UNWRITTEN_MAX)
+        """When a session has to be checked: its P90 has passed, or its forecast is to be recorded again, of which the
+        next time alone is kept."""
+        self._unwritten: deque[PackedRecord | SessionOutcome] = deque(maxlen=UNWRITTEN_MAX)
         self._scores: deque[ForecastRecord] = deque(maxlen=UNWRITTEN_MAX)
         self._arrived: list[Event] | None = None
         """Events that arrived while the records are loaded; None = they are not being loaded."""
@@ -71,7 +73,7 @@ class Recorder:
         """
         self._arrived = [] if self._arrived is None else self._arrived
         settled = await self._store.settled(limit=STARTED_KEPT)
-        opened: dict[SessionId, tuple[ForecastRecord, ...]] = {}
+        opened: dict[SessionId, tuple[PackedRecord, ...]] = {}
         for record in await self._store.open_records(since_us=now_us - OPEN_US):
             opened[record.session_id] = (*opened.get(record.session_id, ()), record)
         starts_us: dict[SessionId, int | None] = {}
@@ -135,22 +137,25 @@ class Recorder:
             is_known = session.id in self._records or session.id in self._state.board.first
             is_first = not _has_started(session) and not is_known
             if is_first and forecast.made_us - session.queued_us <= FIRST_US_MAX:
-                self._add(ForecastRecord(session_id=session.id, age_s=0, shown=one))
+                self._add(PackedRecord.of(ForecastRecord(session_id=session.id, age_s=0, shown=one)))
+                self._measures.count_first(one)
 
     def tick(self, now_us: int) -> None:
         """Check the sessions whose P90 has passed, or whose forecast is to be recorded again."""
         while self._due and self._due[0][0] <= now_us:
-            _, session_id = heapq.heappop(self._due)
+            at_us, session_id = heapq.heappop(self._due)
             records = self._records.get(session_id, ())
-            session, shown = self._state.sessions.get(session_id), self._state.board.now.get(session_id)
+            session, newest = self._state.sessions.get(session_id), self._state.board.now.get(session_id)
             if not records or records[0].outcome not in _OPEN or session is None:
                 continue
             if records[0].outcome is ForecastOutcome.WAITING and _is_late(records[0], now_us):
                 self._settle(session_id, ForecastOutcome.LATE, settled_us=None)
             ages = {record.age_s for record in self._records[session_id]}
             for age_s in AGES_S:
-                if age_s not in ages and shown is not None and now_us >= session.queued_us + age_s * 1_000_000:
-                    self._add(ForecastRecord(session_id=session_id, age_s=age_s, shown=shown))
+                if age_s not in ages and newest is not None and now_us >= session.queued_us + age_s * 1_000_000:
+                    record = ForecastRecord(session_id=session_id, age_s=age_s, shown=newest.shown())
+                    self._add(PackedRecord.of(record))
+            self._await_age(session, after_us=at_us)
 
     def scores(self) -> tuple[ForecastRecord, ...]:
         """Records about which something became known since the last call."""
@@ -176,7 +181,7 @@ class Recorder:
         async with self._writing:
             while self._unwritten:
                 batch = list(self._unwritten)
-                added = [one for one in batch if isinstance(one, ForecastRecord)]
+                added = [one for one in batch if isinstance(one, PackedRecord)]
                 settled = [one for one in batch if isinstance(one, SessionOutcome)]
                 if added:
                     await self._store.add(added)
@@ -191,23 +196,25 @@ class Recorder:
             self._at_once -= count
             return ((day, count),)
 
-    def _add(self, record: ForecastRecord) -> None:
+    def _add(self, record: PackedRecord) -> None:
         self._records[record.session_id] = (*self._records.get(record.session_id, ()), record)
         self._unwritten.append(record)
         self._await(record)
-        if not record.age_s:
-            self._measures.count_first(record.shown)
 
-    def _await(self, record: ForecastRecord) -> None:
-        start_us = record.shown.forecast.start_us
+    def _await(self, record: PackedRecord) -> None:
         session = self._state.sessions.get(record.session_id)
         if not record.age_s:
             self._state.board.put(record)
-            if record.shown.says_wait and start_us is not None:
-                heapq.heappush(self._due, (start_us.p90, record.session_id))
+            if record.late_us is not None:
+                heapq.heappush(self._due, (record.late_us, record.session_id))
             if session is not None:
-                for age_s in AGES_S[1:]:
-                    heapq.heappush(self._due, (session.queued_us + age_s * 1_000_000, record.session_id))
+                self._await_age(session, after_us=session.queued_us)
+
+    def _await_age(self, session: Session, *, after_us: int) -> None:
+        """Check a session again at the age at which its forecast is recorded next, if that is `after_us`."""
+        ages_us = [session.queued_us + age_s * 1_000_000 for age_s in AGES_S]
+        if after_us in ages_us[:-1]:
+            heapq.heappush(self._due, (ages_us[ages_us.index(after_us) + 1], session.id))
 
     def _settle(self, session_id: SessionId, outcome: ForecastOutcome, *, settled_us: int | None) -> None:
         settlement = SessionOutcome(session_id=session_id, outcome=outcome, settled_us=settled_us)
@@ -234,11 +241,12 @@ class Recorder:
         records = tuple(settlement.of(record) for record in self._records[settlement.session_id])
         self._records[settlement.session_id] = records
         self._unwritten.append(settlement)
-        self._scores.extend(records)
+        known = [record.record() for record in records]
+        self._scores.extend(known)
         self._state.board.put(records[0])
-        self._measures.judge(records[0])
+        self._measures.judge(known[0])
 
-    def _has_moved_on(self, session_id: SessionId, records: tuple[ForecastRecord, ...]) -> bool:
+    def _has_moved_on(self, session_id: SessionId, records: tuple[PackedRecord, ...]) -> bool:
         """Whether a session with open records waits no longer."""
         session = self._state.sessions.get(session_id)
         is_waiting = session is not None and session.is_pending and not _has_started(session)
@@ -262,7 +270,8 @@ class Recorder:
             elif session is not None and session.ended_us is not None:
                 self._settle(session_id, ForecastOutcome.CANCELED, settled_us=session.ended_us)
             else:
-                self._settle(session_id, ForecastOutcome.UNKNOWN, settled_us=self._records[session_id][0].made_us)
+                made_us = self._records[session_id][0].record().made_us
+                self._settle(session_id, ForecastOutcome.UNKNOWN, settled_us=made_us)
         if session_id not in self._records:
             return
         if task is not None:
@@ -291,6 +300,5 @@ def _has_started(session: Session) -> bool:
     return session.attempt > 0 or first_task(session) is not None
 
 
-def _is_late(record: ForecastRecord, now_us: int) -> bool:
-    start_us = record.shown.forecast.start_us
-    return record.shown.says_wait and start_us is not None and now_us >= start_us.p90
+def _is_late(record: PackedRecord, now_us: int) -> bool:
+    return record.late_us is not None and now_us >= record.late_us

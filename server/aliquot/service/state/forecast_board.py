@@ -14,7 +14,13 @@ from msgspec import Struct, field
 
 from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.scoring import AccuracyReport
-from aliquot.core.foresight.shown_forecasts import ForecastOutcome, ForecastRecord, ShownForecast
+from aliquot.core.foresight.shown_forecasts import (
+    ForecastOutcome,
+    ForecastRecord,
+    PackedForecast,
+    PackedRecord,
+    ShownForecast,
+)
 from aliquot_schema.errors import Unavailable
 from aliquot_schema.ids import SessionId, UserId
 
@@ -27,9 +33,9 @@ SWITCHED_OFF: Final = "forecasts are switched off"
 class BoardContent(Struct, frozen=True, kw_only=True):
     """Everything on a board."""
 
-    now: Mapping[SessionId, ShownForecast] = field(default_factory=dict)
+    now: Mapping[SessionId, PackedForecast] = field(default_factory=dict)
     """The newest forecast of each waiting session."""
-    first: Mapping[SessionId, ForecastRecord] = field(default_factory=dict)
+    first: Mapping[SessionId, PackedRecord] = field(default_factory=dict)
     """The first forecast of each, also of sessions that wait no longer."""
     accuracy: AccuracyReport = field(default_factory=AccuracyReport)
     missing: str | None = NOT_YET
@@ -42,9 +48,9 @@ class ForecastBoard:
     """The forecasts of one server."""
 
     def __init__(self) -> None:
-        self.now: dict[SessionId, ShownForecast] = {}
+        self.now: dict[SessionId, PackedForecast] = {}
         """The newest forecast of each waiting session."""
-        self.first: dict[SessionId, ForecastRecord] = {}
+        self.first: dict[SessionId, PackedRecord] = {}
         """The first forecast of each session, with its outcome, also of sessions that wait no longer."""
         self._gone: dict[SessionId, None] = {}
         """Sessions in `first` that wait no longer."""
@@ -59,9 +65,19 @@ class ForecastBoard:
     def show(self, forecasts: Iterable[ShownForecast]) -> None:
         """Put new forecasts of waiting sessions on the board."""
         self.changes += 1
-        self.now.update((one.forecast.session_id, one) for one in forecasts)
+        self.now.update((one.forecast.session_id, PackedForecast.of(one)) for one in forecasts)
 
-    def put(self, record: ForecastRecord) -> None:
+    def newest_of(self, session_id: SessionId) -> ShownForecast | None:
+        """The newest forecast of a waiting session."""
+        packed = self.now.get(session_id)
+        return None if packed is None else packed.shown()
+
+    def first_of(self, session_id: SessionId) -> ForecastRecord | None:
+        """The first forecast of a session."""
+        packed = self.first.get(session_id)
+        return None if packed is None else packed.record()
+
+    def put(self, record: PackedRecord) -> None:
         """Put the first forecast of a session on the board, or its outcome."""
         self.changes += 1
         self.first[record.session_id] = record

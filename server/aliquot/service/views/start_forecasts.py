@@ -35,10 +35,10 @@ CONDITIONS: Final = {
 def forecast_view(state: State, session: Session) -> ForecastView | None:
     """The forecasts of a session; None if it does not wait and was never told one."""
     board = state.board
-    first = board.first.get(session.id)
+    first = board.first_of(session.id)
     if not session.is_pending:
         return None if first is None else _view(first, None, board=board, missing=None)
-    now = board.now.get(session.id)
+    now = board.newest_of(session.id)
     condition = _condition(state, session)
     missing = condition or board.missing or (NOT_YET if now is None else None)
     return _view(first, None if condition else now, board=board, missing=missing)
