@@ -7,12 +7,13 @@ because reservations rely on it.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 
 from aliquot.core.model.snapshot import request_milli, request_of
 from aliquot.core.prediction import Prediction, Predictor, RunTimes, WaitingWorkloads, Workload
-from aliquot_schema.ids import SessionId
+from aliquot_schema.ids import SessionId, UserId
 from aliquot_schema.sessions import Session
 from aliquot_schema.states import SessionState
 
@@ -111,9 +112,13 @@ class Forecasts:
 def workload_of(session: Session) -> Workload:
     """Features of a session that are known before it runs."""
     milli = request_milli(request_of(session)) * session.request.cluster_size
-    return Workload(
-        user=session.owner, program=program_of(session.spec.argv), milli=milli, limit_ms=session.spec.time_limit_ms
-    )
+    return _workload(session.owner, program_of(session.spec.argv), milli, session.spec.time_limit_ms)
+
+
+@lru_cache(maxsize=4096)
+def _workload(user: UserId, program: str | None, milli: int, limit_ms: int | None) -> Workload:
+    """One object for all sessions that are alike."""
+    return Workload(user=user, program=program, milli=milli, limit_ms=limit_ms)
 
 
 def ran_ms(session: Session) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from operator import attrgetter
+from sys import intern
 from types import NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -50,6 +51,7 @@ from aliquot_schema.cluster.findings import Finding
 from aliquot_schema.events import KIND_OF, Record, for_every_kind
 from aliquot_schema.identity.accounts import ApiKey, User
 from aliquot_schema.identity.secrets import SecretNames
+from aliquot_schema.ids import AgentId, KeyId, PoolId, ProjectId, UserId
 from aliquot_schema.orchestration import Action, Orchestration
 from aliquot_schema.policies import VICTIMS, PolicyDocument, Preemption, PreemptScope
 from aliquot_schema.quotas import Account, Quota
@@ -157,6 +159,8 @@ R = TypeVar("R", bound=Record)
 SHARED_MAX: Final = 512
 SHARED_CHARS_MAX: Final = 1000
 """Longer texts rarely repeat."""
+REPEATED: Final = (UserId, ProjectId, PoolId, AgentId, KeyId)
+"""Ids that many rows have in common: each is in memory once."""
 
 
 class RecordMapping(Generic[R]):
@@ -176,6 +180,7 @@ class RecordMapping(Generic[R]):
         hints = get_type_hints(record)
         codecs = [(index, _codec(hints[name])) for index, name in enumerate(self.names)]
         self._codecs = [(index, codec) for index, codec in codecs if codec is not None]
+        self._repeated = [index for index, name in enumerate(self.names) if _not_none(hints[name]) in REPEATED]
         self._values = attrgetter(*columns)
         self._decoder = decoder(record)
 
@@ -193,6 +198,9 @@ class RecordMapping(Generic[R]):
         for index, (_, decode) in self._codecs:
             if values[index] is not None:
                 values[index] = decode(values[index])
+        for index in self._repeated:
+            if values[index] is not None:
+                values[index] = intern(values[index])
         return self.record(**dict(zip(self.names, values, strict=True)))
 
     def matches(self, row: Sequence[Any], record: R) -> bool:
@@ -225,10 +233,16 @@ def _shared(decode: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: (cached if len(text) <= SHARED_CHARS_MAX else decode)(text)
 
 
+def _not_none(hint: Any) -> Any:
+    """The type below `| None`."""
+    if get_origin(hint) in (UnionType, Union):
+        return next(part for part in get_args(hint) if part is not NoneType)
+    return hint
+
+
 def _plain(hint: Any) -> Any:
     """The type below `| None` and NewTypes."""
-    if get_origin(hint) in (UnionType, Union):
-        hint = next(part for part in get_args(hint) if part is not NoneType)
+    hint = _not_none(hint)
     while hasattr(hint, "__supertype__"):
         hint = hint.__supertype__
     return hint
