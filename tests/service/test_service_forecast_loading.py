@@ -134,7 +134,7 @@ async def test_records_that_are_loaded_again_after_a_failure_are_there_once(data
 async def test_a_canceled_array_is_taught_with_its_canceled_tasks() -> None:
     """From the store as from the events. Its row has all tasks by their indices."""
     async with stage([agent("a", devices=1)]) as on:
-        learner = Learner()
+        learner = Learner(on.state.pending)
         on.journal.subscribe(learner.on_event)
         first = await submitted(on)
         array = await on.submit(array="3-5")

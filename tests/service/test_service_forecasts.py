@@ -334,7 +334,7 @@ def _id(row: Any) -> str:
 
 async def test_past_sessions_read_from_the_store_equal_those_learned_from_events() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        learner = Learner()
+        learner = Learner(on.state.pending)
         on.journal.subscribe(learner.on_event)
         first, second = await waiting(on)
         third = await on.submit()
@@ -356,7 +356,7 @@ async def test_past_sessions_read_from_the_store_equal_those_learned_from_events
 
 async def test_sessions_already_read_from_the_store_are_not_learned_again() -> None:
     async with stage([agent("a", devices=1)]) as on:
-        learner = Learner()
+        learner = Learner(on.state.pending)
         on.journal.subscribe(learner.on_event)
         first = await on.submit()
         assert learner.take({first: 1}) == ()

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -25,8 +25,12 @@ from aliquot.store.archive.folder import SUFFIX, rows_of
 from aliquot.store.mapping import decoder
 from aliquot_schema.errors import InvalidRequest
 from aliquot_schema.ids import ProjectId, SessionId, SlotName, UserId
+from aliquot_schema.resources.devices import DEVICES_MAX, MEMORY_BYTES_MAX
 from aliquot_schema.resources.slots import Unlimited
 from aliquot_schema.sessions import Priority, SessionSpec
+
+CORES_MAX: Final = 1_000_000
+"""Of one node of a file."""
 
 
 def read_nodes(path: Path) -> tuple[AgentRow, ...]:
@@ -52,18 +56,20 @@ def read_nodes(path: Path) -> tuple[AgentRow, ...]:
 def _machine(row: Mapping[str, Any]) -> Machine:
     return Machine(
         name=str(row["node"]),
-        cores=_whole(row, "cpu_milli") // 1000,
-        mem_bytes=_whole(row, "memory_mib") * 2**20,
-        gpus=_whole(row, "gpus"),
+        cores=_whole(row, "cpu_milli", most=CORES_MAX * 1000) // 1000,
+        mem_bytes=_whole(row, "memory_mib", most=MEMORY_BYTES_MAX >> 20) << 20,
+        gpus=_whole(row, "gpus", most=DEVICES_MAX),
         model=str(row.get("gpu_model") or ""),
-        gpu_memory_bytes=_whole(row, "gpu_memory_mib") * 2**20,
+        gpu_memory_bytes=_whole(row, "gpu_memory_mib", most=MEMORY_BYTES_MAX >> 20) << 20,
     )
 
 
-def _whole(row: Mapping[str, Any], column: str) -> int:
+def _whole(row: Mapping[str, Any], column: str, *, most: int) -> int:
     value = int(float(row.get(column) or 0))
     if value < 0:
         raise ValueError(f"{column}: {value} is negative")
+    if value > most:
+        raise ValueError(f"{column}: {value} is more than a node has; at most {most}")
     return value
 
 

@@ -4,9 +4,10 @@ accelerators (`gpu`, `cuda`), and the CPUs and memory that come with each GPU, a
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import Final
 
-from msgspec import Struct, json
+from msgspec import Struct, msgpack
 
 from aliquot.core.model.snapshot import milli_of
 from aliquot.core.validation.fields import (
@@ -60,18 +61,37 @@ BYTE_GB: Final = Decimal(1) / GB
 SHARED_MAX: Final = 512
 """Specs that are kept to be shared by later equal requests."""
 SHARED_BYTES_MAX: Final = 1000
-"""Longest JSON of a spec that is kept."""
-_KEYS: Final = json.Encoder(enc_hook=dict)
+"""Longest request, encoded, whose spec is kept."""
+_OUTSIDE_SPEC: Final = frozenset({"name", "run_id", "tags", "idempotency_key", "local_name"})
+"""Fields of a request that its spec does not depend on."""
+_ASKED: Final = attrgetter(*(name for name in NewSession.__struct_fields__ if name not in _OUTSIDE_SPEC))
+_KEYS: Final = msgpack.Encoder(enc_hook=dict)
 _specs: Final[dict[bytes, SessionSpec]] = {}
-"""Specs of earlier requests, by their JSON."""
+"""Specs of earlier requests, by what was asked, encoded."""
 
 
 def spec_of(request: NewSession) -> SessionSpec:
-    """The spec of a request.
+    """The spec of a request. Equal requests have the same one: of thousands that wait, many ask for the same, and each
+    spec of its own would take 1 KB.
 
     Raises:
         InvalidRequest: or a subclass; the message names the field and the limit.
     """
+    try:
+        key = _KEYS.encode(_ASKED(request))
+    except (OverflowError, TypeError, UnicodeEncodeError):
+        return _validated(request)
+    known = _specs.get(key)
+    if known is None:
+        known = _validated(request)
+        if len(_specs) >= SHARED_MAX:
+            _specs.clear()
+        if len(key) <= SHARED_BYTES_MAX:
+            _specs[key] = known
+    return known
+
+
+def _validated(request: NewSession) -> SessionSpec:
     _refuse_contradictions(request)
     slots = slots_of(request.slots)
     if not any(is_accelerator(slot) for slot in slots):
@@ -111,18 +131,7 @@ def spec_of(request: NewSession) -> SessionSpec:
         preflight=preflight_of(request),
         secrets=secrets_of(request.secrets, variables=tuple(environment)),
     )
-    return _shared(_with_fallbacks(spec, request) if request.fallbacks else spec)
-
-
-def _shared(spec: SessionSpec) -> SessionSpec:
-    """The equal spec of an earlier request, if it is known: of thousands that wait, many ask for the same, and each
-    spec of its own would take 1 KB. Long ones are seldom equal."""
-    key = _KEYS.encode(spec)
-    if len(key) > SHARED_BYTES_MAX:
-        return spec
-    if len(_specs) >= SHARED_MAX:
-        _specs.clear()
-    return _specs.setdefault(key, spec)
+    return _with_fallbacks(spec, request) if request.fallbacks else spec
 
 
 def _size_min(request: NewSession) -> int | None:

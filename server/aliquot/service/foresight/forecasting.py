@@ -106,7 +106,7 @@ class Forecasting:
         self._state, self._clock, self._events, self._store = state, clock, events, store
         self._jumps, self._measures = jumps, measures
         self._questions = questions
-        self._learner = Learner()
+        self._learner = Learner(state.pending)
         self._recorder = Recorder(state, store=store, measures=measures)
         self._publisher = None if relay is None else BoardPublisher(state.board, relay=relay, epoch=epoch)
         self._without_forecast: dict[SessionId, None] = dict.fromkeys(state.pending)

@@ -60,7 +60,11 @@ def end_of(session: Session) -> Ended | None:
 class Learner:
     """Collects what happens for the forecast process."""
 
-    def __init__(self) -> None:
+    def __init__(self, pending: Mapping[SessionId, PendingRow]) -> None:
+        """Args:
+        pending: the rows of the sessions that wait now.
+        """
+        self._pending = pending
         self._unsent: deque[tuple[SessionId, int, Learned]] = deque(maxlen=UNSENT_MAX)
 
     def __len__(self) -> int:
@@ -73,7 +77,9 @@ class Learner:
             return
         learned: Learned | None = None
         if session.version == 1 and session.array_id is None and _counts(session):
-            learned = PendingRow.of(session, workload=workload_of(session))
+            row = self._pending.get(session.id)
+            is_first = row is not None and row.version == session.version
+            learned = row if is_first else PendingRow.of(session, workload=workload_of(session))
         elif session.is_ended:
             learned = end_of(session)
         if learned is not None:

@@ -24,7 +24,7 @@ from aliquot.service.sessions.amendments import amended
 from aliquot.service.sessions.batches import check_batch, check_ids
 from aliquot.service.sessions.extensions import conflict, decided, with_request
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
-from aliquot.service.sessions.submission import Submission
+from aliquot.service.sessions.submission import Submission, yield_turn
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
@@ -89,8 +89,11 @@ class Sessions:
             if self._rate_limit is not None:  # a refused batch is charged as one submission
                 self._rate_limit.refund(caller, sessions=len(requests) - 1)
             raise
-        results = tuple(self._changed(caller, session, created=is_new) for session, is_new in made)
-        return SessionsCreated(results=results, revision=self._state.revision)
+        results = []
+        for position, (session, is_new) in enumerate(made):
+            await yield_turn(position)
+            results.append(self._changed(caller, session, created=is_new))
+        return SessionsCreated(results=tuple(results), revision=self._state.revision)
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged:
         """Cancel a session. Its kernels are stopped, and hold their devices until they have exited.

@@ -117,7 +117,7 @@ class Submission:
         named = {request.local_name: ids[position] for position, request in enumerate(requests) if request.local_name}
         sessions = []
         for position, request in enumerate(requests):
-            await _yield_turn(position)
+            await yield_turn(position)
             try:
                 sessions.append(self._session(caller, request, session_id=ids[position], named=named))
             except AliquotError as error:
@@ -249,7 +249,7 @@ class Submission:
         self, sessions: Sequence[Session], wrap: ErrorWrapper, *, vetting: SubmissionPolicyCheck | None
     ) -> None:
         for position, session in enumerate(sessions):
-            await _yield_turn(position)
+            await yield_turn(position)
             try:
                 check_session(self._state, session)
             except AliquotError as error:
@@ -278,7 +278,7 @@ class Submission:
         return array is not None and array.tasks is not None and index is not None and index in array.tasks.waiting
 
 
-async def _yield_turn(position: int) -> None:
+async def yield_turn(position: int) -> None:
     """Give the event loop a turn after every `SESSIONS_PER_STEP` sessions of a large batch."""
     if position % SESSIONS_PER_STEP == SESSIONS_PER_STEP - 1:
         await asyncio.sleep(0)
