@@ -37,6 +37,17 @@ class SessionOrder(DescribedStr):
     NAME_ASC = "name_asc", "From A to Z."
 
 
+class SessionAction(DescribedStr):
+    """An action on several sessions."""
+
+    CANCEL = "cancel", "As `cancel_session`."
+    HOLD = "hold", "As `hold_session`."
+    RELEASE = "release", "As `release_session`."
+    KEEP = "keep", "As `keep_session`."
+    RETRY = "retry", "As `retry_session`."
+    SET_PRIORITY = "set_priority", "As `update_session_priority`."
+
+
 class TimeRange(Struct, frozen=True, kw_only=True):
     """A closed interval of aware times; None = unbounded."""
 
@@ -293,6 +304,37 @@ class SessionChanged(Struct, frozen=True, kw_only=True):
     revision: int
     created: bool = False
     """False when the idempotency key matched an existing session."""
+
+
+class SessionsAction(Struct, frozen=True, kw_only=True):
+    """An action on several sessions, each carried out or refused by itself."""
+
+    ids: tuple[str, ...]
+    action: SessionAction
+    priority: str | None = None
+    """Of `SET_PRIORITY`."""
+    from_checkpoint: bool = False
+    """Of `RETRY`."""
+
+
+class SessionOutcome(Struct, frozen=True, kw_only=True):
+    """What became of one session of a `SessionsAction`: the session, or the error that refused it."""
+
+    id: str
+    """As in the request."""
+    session: SessionView | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+class SessionOutcomes(Struct, frozen=True, kw_only=True):
+    """Result of a `SessionsAction`."""
+
+    results: tuple[SessionOutcome, ...]
+    """In the order of the request."""
+    refused: int
+    """How many were refused."""
+    revision: int
 
 
 class SessionsChanged(Struct, frozen=True, kw_only=True):

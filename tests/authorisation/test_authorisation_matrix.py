@@ -98,6 +98,8 @@ def _about_session(name: str, session_id: str) -> dict[str, Any]:
         return {"input": {"id": session_id, "priority": "low"}}
     if name == "Mutation.update_session_priorities":
         return {"input": {"ids": [session_id], "priority": "low"}}
+    if name == "Mutation.change_sessions":
+        return {"input": {"ids": [session_id], "action": "cancel"}}
     return {"input": {"id": session_id}}
 
 
@@ -122,6 +124,9 @@ async def _outcome(
         return "unauthenticated"
     answer = (body.get("data") or {}).get(name.partition(".")[2])
     codes |= {answer["code"]} if isinstance(answer, dict) and "code" in answer else set()
+    codes |= (
+        {one["code"] for one in answer.get("results", ()) if one.get("code")} if isinstance(answer, dict) else set()
+    )
     assert "internal" not in codes, body
     assert not (_changes_session(name) and codes & {"not_found", "invalid_request"}), body
     # Another user's key looks like a missing one.

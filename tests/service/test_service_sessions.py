@@ -23,7 +23,7 @@ from aliquot_schema.errors import (
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import AgentId, KernelId, SessionId, UserId
 from aliquot_schema.reasons import Reason
-from aliquot_schema.requests import NewSession
+from aliquot_schema.requests import NewSession, SessionAction, SessionsAction
 from aliquot_schema.sessions import Priority
 from aliquot_schema.states import KernelState, SessionState
 from service_bench import CALLER, Bench, agent, service_on
@@ -286,3 +286,39 @@ async def test_several_sessions_get_a_priority_together_or_none_does(tmp_path: P
             await service.update_session_priorities(CALLER, [], "low")
         with pytest.raises(LimitExceeded, match="1001 sessions, the limit is 1000"):
             await service.update_session_priorities(CALLER, [first] * 1001, "low")
+
+
+async def test_an_action_on_several_sessions_is_refused_only_for_those_that_it_does_not_suit(tmp_path: Path) -> None:
+    async with service_on(tmp_path, FakeExecutor([])) as bench:
+        first, ended, second = [await bench.submit(devices=1) for _ in range(3)]
+        service = bench.service.sessions
+        await service.cancel_session(CALLER, ended, None)
+        ids = (first, ended, "ses_none", second, first)
+        held = await service.change_sessions(CALLER, SessionsAction(ids=ids, action=SessionAction.HOLD))
+        assert [(one.id, one.code) for one in held.results] == [
+            (first, None), (ended, "state_conflict"), ("ses_none", "not_found"), (second, None)
+        ]  # fmt: skip
+        assert (held.refused, held.revision) == (2, bench.state.revision)
+        assert [one.session.state for one in held.results if one.session] == [S.HELD, S.HELD]
+        asked = SessionsAction(ids=(first, second), action=SessionAction.SET_PRIORITY, priority="low")
+        other = replace(CALLER, user=UserId("other"), role=Role.USER)
+        assert [one.code for one in (await service.change_sessions(other, asked)).results] == ["forbidden"] * 2
+        assert (await service.change_sessions(CALLER, asked)).refused == 0
+        assert {bench.state.sessions[SessionId(one)].priority for one in (first, second)} == {Priority.LOW}
+
+
+async def test_a_bulk_action_with_arguments_of_another_one_is_refused_as_a_whole(tmp_path: Path) -> None:
+    async with service_on(tmp_path, FakeExecutor([])) as bench:
+        asked = SessionsAction(ids=(await bench.submit(devices=1),), action=SessionAction.CANCEL)
+        service = bench.service.sessions
+        for wrong in (
+            replace(asked, priority="low"),
+            replace(asked, from_checkpoint=True),
+            replace(asked, action=SessionAction.SET_PRIORITY),
+            replace(asked, ids=()),
+        ):
+            with pytest.raises(InvalidRequest):
+                await service.change_sessions(CALLER, wrong)
+        with pytest.raises(Forbidden, match="may only read"):
+            await service.change_sessions(replace(CALLER, role=Role.VIEWER), asked)
+        assert bench.state.sessions[SessionId(asked.ids[0])].state is S.QUEUED

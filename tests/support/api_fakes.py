@@ -23,10 +23,14 @@ from aliquot_schema.requests import (
     Caller,
     NewSession,
     PageRequest,
+    SessionAction,
     SessionAmendment,
     SessionChanged,
     SessionFilter,
     SessionOrder,
+    SessionOutcome,
+    SessionOutcomes,
+    SessionsAction,
     SessionsChanged,
     SessionsCreated,
     WhatIf,
@@ -239,6 +243,12 @@ class FakeWriter:
         if current.state is SessionState.CANCELED:
             raise StateConflict("it is canceled already", id=session_id, state=current.state)
         return await self._change(replace(current, state=SessionState.CANCELED), "session.canceled")
+
+    async def change_sessions(self, caller: Caller, asked: SessionsAction) -> SessionOutcomes:
+        assert asked.action is SessionAction.CANCEL
+        results = [await self.cancel_session(caller, session_id, None) for session_id in asked.ids]
+        outcomes = tuple(SessionOutcome(id=one.session.id, session=one.session) for one in results)
+        return SessionOutcomes(results=outcomes, refused=0, revision=self.cluster.revision)
 
     async def update_session_priorities(
         self, caller: Caller, session_ids: Sequence[str], priority: str

@@ -77,5 +77,6 @@ def leaves(type_name: str, *, depth: int = 3) -> str:
 def _selection(field: GraphQLField) -> str:
     type_ = get_named_type(field.type)
     if isinstance(type_, GraphQLUnionType):
-        return "{ __typename ... on Error { code message } }"
+        outcomes = "... on ChangeSessionsSuccess { results { code } }" if type_.name == "ChangeSessionsResult" else ""
+        return f"{{ __typename ... on Error {{ code message }} {outcomes} }}"
     return "" if is_leaf_type(type_) else "{ __typename }"

@@ -11,6 +11,7 @@ SESSION: Final = "<session>"
 KEY: Final = "<key>"
 AGENT: Final = "<agent>"
 BACKTEST: Final = "<backtest>"
+_PRIORITY: Final = "session.priority_changed"
 
 
 class Call(NamedTuple):
@@ -85,11 +86,12 @@ CALLS: Final = (
     Call("orchestrator_stop", {"note": "new switch"}, "orchestration.stopped"),
     Call("create_sessions", {"input": {"sessions": [{**WORK, "held": True}]}}, "session.held"),
     Call("create_session", {"input": WORK}, "session.queued"),
-    Call("update_session_priority", _about(priority="low"), "session.priority_changed"),
-    Call("update_session_priorities", {"input": {"ids": [SESSION], "priority": "normal"}}, "session.priority_changed"),
+    Call("update_session_priority", _about(priority="low"), _PRIORITY),
+    Call("update_session_priorities", {"input": {"ids": [SESSION], "priority": "normal"}}, _PRIORITY),
     Call("update_session", _about(time_limit=3600), "session.request_changed"),
     Call("hold_session", _about(), "session.held"),
     Call("release_session", _about(), "session.released"),
+    Call("change_sessions", {"input": {"ids": [SESSION], "action": "set_priority", "priority": "low"}}, _PRIORITY),
     Call("cancel_session", _about(), "session.canceled"),
     Call("retry_session", _about(), "session.retried"),
     Call("orchestrator_start", {}, "orchestration.started"),

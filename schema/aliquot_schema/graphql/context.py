@@ -23,6 +23,8 @@ from aliquot_schema.requests import (
     SessionAmendment,
     SessionChanged,
     SessionFilter,
+    SessionOutcomes,
+    SessionsAction,
     SessionsChanged,
     SessionsCreated,
     WhatIf,
@@ -178,6 +180,8 @@ class SessionsPort(Protocol):
     ) -> SessionChanged: ...
 
     async def cancel_session(self, caller: Caller, session_id: str, expected_version: int | None) -> SessionChanged: ...
+
+    async def change_sessions(self, caller: Caller, asked: SessionsAction) -> SessionOutcomes: ...
 
     async def update_session_priority(
         self, caller: Caller, session_id: str, priority: str, expected_version: int | None

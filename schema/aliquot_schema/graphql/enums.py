@@ -32,6 +32,7 @@ from aliquot_schema.quotas import QuotaScope as QuotaScope
 from aliquot_schema.reasons import Reason as Reason
 from aliquot_schema.reasons import RemedyKind as RemedyKind
 from aliquot_schema.requests import AgentOrder as AgentOrder
+from aliquot_schema.requests import SessionAction as SessionAction
 from aliquot_schema.requests import SessionOrder as SessionOrder
 from aliquot_schema.resources.confinement import SandboxProfile as SandboxProfile
 from aliquot_schema.resources.devices import DeviceAccess as DeviceAccess
@@ -109,6 +110,7 @@ DESCRIPTIONS: Final[dict[type[DescribedStr] | type[DescribedInt], str]] = {
     Severity: "Severity. Critical notices are sent during quiet hours too.",
     BacktestState: "State of a backtest. Queued ones start after those before them.",
     UsageBy: "Grouping of usage.",
+    SessionAction: "What to do with several sessions.",
     SessionOrder: "Sort order of sessions: by submission (newest, oldest), or by a value, ascending or descending. "
     "Equal values are ordered by submission; sessions without a value come last.",
 }

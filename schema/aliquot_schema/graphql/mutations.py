@@ -27,6 +27,7 @@ from aliquot_schema.graphql.inputs import (
 )
 from aliquot_schema.graphql.scalars import BigInt
 from aliquot_schema.graphql.workloads.bookings import BookingMutations
+from aliquot_schema.graphql.workloads.bulk_changes import BulkChangeMutations
 from aliquot_schema.graphql.workloads.external_allocations import ExternalAllocationMutations
 from aliquot_schema.graphql.workloads.sessions import Session
 from aliquot_schema.graphql.workloads.templates import TemplateMutations
@@ -139,6 +140,7 @@ class Mutation(
     AdministrationMutations,
     BacktestMutations,
     BookingMutations,
+    BulkChangeMutations,
     CopyMutations,
     DoctorMutations,
     NoticeMutations,

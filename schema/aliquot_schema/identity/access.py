@@ -154,6 +154,7 @@ ROOTS: Final[Mapping[str, Access]] = {
     **dict.fromkeys(
         (
             "Mutation.cancel_session",
+            "Mutation.change_sessions",
             "Mutation.extend_session",
             "Mutation.hold_session",
             "Mutation.keep_session",

@@ -127,6 +127,11 @@ class SubscriptionClosed(ClientFailure):
         self.reason = reason
 
 
+def error_type(code: str) -> str:
+    """GraphQL type of the expected error with this code: `not_found` -> `NotFound`."""
+    return "".join(word.capitalize() for word in code.split("_"))
+
+
 def is_temporary(error: ClientFailure) -> bool:
     """Whether the same request may succeed soon: when the server or its database is back, or another server leads."""
     if isinstance(error, GraphQLFault):

@@ -9,7 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from aliquot.client.config import Place
-from aliquot.client.errors import ClusterUnavailable, Refused, ServerUnreachable, UnexpectedAnswer
+from aliquot.client.errors import ClusterUnavailable, Refused, ServerUnreachable, UnexpectedAnswer, error_type
 from aliquot.client.requests import check_address, is_loopback, tls_context
 from aliquot_schema.cluster.streams import FRAME_BYTES_MAX
 from aliquot_schema.errors import Unauthenticated
@@ -72,7 +72,7 @@ class SessionStream:
             await stream.close()
             if answer["error"] == "unavailable":
                 raise ClusterUnavailable(str(answer.get("message")))
-            raise Refused({"__typename": _type_name(str(answer["error"])), **answer})
+            raise Refused({"__typename": error_type(str(answer["error"])), **answer})
         return stream
 
     @classmethod
@@ -116,10 +116,6 @@ class SessionStream:
     async def close(self) -> None:
         """Close both directions."""
         await self._socket.close()
-
-
-def _type_name(code: str) -> str:
-    return "".join(word.capitalize() for word in code.split("_"))
 
 
 def _lost(error: ConnectionClosed) -> Refused | ServerUnreachable | Unauthenticated:

@@ -19,54 +19,49 @@ import { Refusal } from "../src/api/client";
 import { notice } from "../src/parts/notices";
 import { cancelAll, prioritise, progress, whenDone } from "../src/session/actions";
 
-const TARGETS = ["a", "b", "c", "d"].map((name) => ({ id: `ses_${name}`, name, version: 1 }));
-const done = { cancel_session: { __typename: "CancelSessionSuccess" } };
+const targets = (count: number) => Array.from({ length: count }, (_, at) => ({ id: `ses_n${at}`, name: `job ${at}` }));
+const done = (ids: readonly string[], refused: Readonly<Record<string, string>> = {}) => ({
+  change_sessions: {
+    __typename: "ChangeSessionsSuccess",
+    results: ids.map((id) => ({ id, message: refused[id] ?? null })),
+  },
+});
 const refused = (kind: "away" | "refused") => new Refusal({ kind, message: "No.", mayHaveBegun: false });
+type Asked = { readonly ids: string[] };
 
 afterEach(() => {
   change.mockReset();
 });
 
-test("an action on many sessions says how far it is, and when it is done", async () => {
+test("an action on many sessions takes a few requests, and says how far it is and when it is done", async () => {
   const seen: (string | null)[] = [];
   const stop = progress.watch(() => seen.push(progress.get()));
-  change.mockResolvedValue(done);
-  const action = cancelAll(TARGETS.slice(0, 2));
+  change.mockImplementation(async (_, { ids }: Asked) => done(ids));
+  const action = cancelAll(targets(600));
   await whenDone();
-  expect(seen).toEqual(["Canceled: 0 of 2 …", "Canceled: 1 of 2 …", null]);
+  expect(seen).toEqual(["Canceled: 0 of 600 …", "Canceled: 250 of 600 …", "Canceled: 500 of 600 …", null]);
   expect(await action).toBe(true);
+  expect(change.mock.calls.map(([, { ids }]) => (ids as string[]).length)).toEqual([250, 250, 100]);
+  expect(notice.get()?.text).toBe("Canceled: 600 sessions.");
   stop();
 });
 
-test("a refusal stops no others, a server that is away does", async () => {
-  change.mockResolvedValueOnce(done).mockRejectedValueOnce(refused("refused")).mockResolvedValue(done);
-  expect(await cancelAll(TARGETS)).toBe(false);
-  expect(notice.get()?.text).toBe("Canceled: 3 of 4. b: No.");
+test("a session that has ended stops no others", async () => {
+  change.mockImplementation(async (_, { ids }: Asked) =>
+    done(ids, { ses_n251: "It has ended.", ses_n252: "So has it." }),
+  );
+  expect(await prioritise(targets(400), "high")).toBe(false);
+  expect(change.mock.calls[0]?.[1]).toMatchObject({ action: "set_priority", priority: "high" });
+  expect(notice.get()?.text).toBe("Priority high: 398 of 400. job 251: It has ended. (and 1 more)");
+});
+
+test("a refused request stops no others, a server that is away does", async () => {
+  change.mockRejectedValueOnce(refused("refused")).mockImplementation(async (_, { ids }: Asked) => done(ids));
+  expect(await cancelAll(targets(750))).toBe(false);
+  expect(notice.get()?.text).toBe("Canceled: 500 of 750. job 0: No. (and 249 more)");
   change.mockReset();
-  change.mockResolvedValueOnce(done).mockRejectedValue(refused("away"));
-  expect(await cancelAll(TARGETS)).toBe(false);
-  expect(notice.get()?.text).toBe("Canceled: 1 of 4. b: No. (and 2 more)");
+  change.mockImplementationOnce(async (_, { ids }: Asked) => done(ids)).mockRejectedValue(refused("away"));
+  expect(await cancelAll(targets(750))).toBe(false);
+  expect(notice.get()?.text).toBe("Canceled: 250 of 750. job 250: No. (and 499 more)");
   expect(change).toHaveBeenCalledTimes(2);
-});
-
-const MANY = Array.from({ length: 1250 }, (_, at) => ({ id: `ses_n${at}`, name: `job ${at}`, version: 1 }));
-const together = { update_session_priorities: { __typename: "UpdateSessionPrioritiesSuccess" } };
-const single = { update_session_priority: { __typename: "UpdateSessionPrioritySuccess" } };
-
-test("many sessions get a priority by a few requests", async () => {
-  change.mockResolvedValue(together);
-  expect(await prioritise(MANY, "high")).toBe(true);
-  expect(change.mock.calls.map(([, { ids }]) => (ids as string[]).length)).toEqual([500, 500, 250]);
-  expect(notice.get()?.text).toBe("Priority high: 1250 sessions.");
-});
-
-test("a request that is refused for one of its sessions is made for each of them", async () => {
-  const ended = { __typename: "StateConflict", message: "It has ended." };
-  change.mockImplementation(async (_, { id, ids }: { id?: string; ids?: string[] }) => {
-    if (ids) return ids.includes("ses_n501") ? { update_session_priorities: ended } : together;
-    return id === "ses_n501" ? { update_session_priority: ended } : single;
-  });
-  expect(await prioritise(MANY, "high")).toBe(false);
-  expect(change).toHaveBeenCalledTimes(3 + 500);
-  expect(notice.get()?.text).toBe("Priority high: 1249 of 1250. job 501: It has ended.");
 });

@@ -1,8 +1,9 @@
 """`aliquot session cancel`, `change`, `extend`, `give-back`, `hold`, `keep`, `release` and `retry`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from typer import Argument, Exit, Option
 
@@ -20,13 +21,14 @@ from aliquot.cli.connection.server import (
 from aliquot.cli.session import options as o
 from aliquot.cli.session.names import find_session
 from aliquot.cli.session.options import SessionId, SessionIds, priority_of, seconds_of, slots_of
+from aliquot_schema.errors import RateLimited
 from aliquot_schema.resources.units import format_duration
 
 if TYPE_CHECKING:
-    from aliquot.client import BlockingClient
+    from aliquot.client.generated.bulk_changes import SessionOutcome
 
-
-Change = Callable[["BlockingClient", str], Any]
+_TOGETHER: Final = 250
+"""Sessions of one request."""
 
 
 def cancel(
@@ -37,10 +39,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancel sessions, job arrays or single tasks. Their devices are free when their processes have ended."""
-    from aliquot.client.generated.inputs import CancelSessionInput
-
-    place = (cluster, server, token_file)
-    _each(session_ids, lambda client, id: client.cancel_session(CancelSessionInput(id=id)), place, as_json=as_json)
+    _change_all(session_ids, "cancel", (cluster, server, token_file), as_json=as_json)
 
 
 def change(
@@ -130,10 +129,7 @@ def keep(
     as_json: AsJson = False,
 ) -> None:
     """State that sessions are still needed although they do not use their GPUs."""
-    from aliquot.client.generated.inputs import ChangeSessionInput
-
-    place = (cluster, server, token_file)
-    _each(session_ids, lambda client, id: client.keep_session(ChangeSessionInput(id=id)), place, as_json=as_json)
+    _change_all(session_ids, "keep", (cluster, server, token_file), as_json=as_json)
 
 
 def give_back(
@@ -155,10 +151,7 @@ def hold(
     as_json: AsJson = False,
 ) -> None:
     """Hold pending sessions: they do not start until they are released."""
-    from aliquot.client.generated.inputs import ChangeSessionInput
-
-    place = (cluster, server, token_file)
-    _each(session_ids, lambda client, id: client.hold_session(ChangeSessionInput(id=id)), place, as_json=as_json)
+    _change_all(session_ids, "hold", (cluster, server, token_file), as_json=as_json)
 
 
 def release(
@@ -169,10 +162,7 @@ def release(
     as_json: AsJson = False,
 ) -> None:
     """Release sessions that are held."""
-    from aliquot.client.generated.inputs import ChangeSessionInput
-
-    place = (cluster, server, token_file)
-    _each(session_ids, lambda client, id: client.release_session(ChangeSessionInput(id=id)), place, as_json=as_json)
+    _change_all(session_ids, "release", (cluster, server, token_file), as_json=as_json)
 
 
 def retry(
@@ -186,36 +176,53 @@ def retry(
     as_json: AsJson = False,
 ) -> None:
     """Run ended sessions again; of an array, the failed and canceled tasks, or all if there are none."""
-    from aliquot.client.generated.inputs import ChangeSessionInput
-
-    def again(client: "BlockingClient", id: str) -> Any:
-        return client.retry_session(ChangeSessionInput(id=id), from_checkpoint=from_checkpoint)
-
-    _each(session_ids, again, (cluster, server, token_file), as_json=as_json)
+    place = (cluster, server, token_file)
+    _change_all(session_ids, "retry", place, as_json=as_json, from_checkpoint=from_checkpoint)
 
 
-def _each(
-    ids: Sequence[str], change: Change, place: tuple[str | None, str | None, Path | None], *, as_json: bool
+def _change_all(
+    ids: Sequence[str],
+    action: str,
+    place: tuple[str | None, str | None, Path | None],
+    *,
+    as_json: bool,
+    from_checkpoint: bool = False,
 ) -> None:
-    """Change the sessions one by one; a refused one does not stop the next.
+    """Change the sessions, many in one request; a refused one does not stop the others.
 
     Args:
+        action: a value of `SessionAction`.
         place: the cluster, the server and the token file of the command line.
     Raises:
         Exit: a change was refused, or the server could not be asked; the failures have been printed.
     """
+    from aliquot.client.generated.bulk_changes import ChangeSessionsInput
+    from aliquot.client.generated.enums import SessionAction
+
     cluster, server, token_file = place
-    code = 0
+    has_refused = False
     with connected(cluster=cluster, server=server, token_file=token_file) as client:
-        for id in [find_session(client, text) for text in ids]:
-            try:
-                with failures_shown():
-                    session = change(client, id).session
-            except Exit as failure:
-                if failure.exit_code != REFUSED:
-                    raise
-                code = REFUSED
-            else:
-                print_json(session) if as_json else print(f"{session.id}  {session.state}", flush=True)
-    if code:
-        raise Exit(code)
+        rest = list(dict.fromkeys(find_session(client, text) for text in ids))
+        while rest:
+            some, rest = rest[:_TOGETHER], rest[_TOGETHER:]
+            asked = ChangeSessionsInput(ids=some, action=SessionAction(action), from_checkpoint=from_checkpoint)
+            results = client.change_sessions(asked).results
+            # Asked again: a request whose first session is refused by the rate limit is repeated by the client.
+            rest = [one.id for one in results if one.code == RateLimited.code] + rest
+            for outcome in results:
+                has_refused |= outcome.session is None and outcome.code != RateLimited.code
+                _show(outcome, as_json=as_json)
+    if has_refused:
+        raise Exit(REFUSED)
+
+
+def _show(outcome: "SessionOutcome", *, as_json: bool) -> None:
+    """Print what became of a session; nothing if it is asked again."""
+    from aliquot.client.errors import Refused, error_type
+
+    if (session := outcome.session) is not None:
+        print_json(session) if as_json else print(f"{session.id}  {session.state}", flush=True)
+    elif outcome.code != RateLimited.code:
+        with suppress(Exit), failures_shown():
+            kind = error_type(outcome.code or "")
+            raise Refused({"__typename": kind, "kind": "session", "message": outcome.message})

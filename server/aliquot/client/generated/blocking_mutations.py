@@ -10,6 +10,7 @@ from aliquot.client.generated.accounts import CreateApiKeyInput, CreateUserInput
 from aliquot.client.generated.alerts import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
 from aliquot.client.generated.backtests import Backtest, BacktestInput, TuningInput
 from aliquot.client.generated.bookings import ImportReservationsInput, ReserveInput
+from aliquot.client.generated.bulk_changes import ChangeSessionsInput
 from aliquot.client.generated.external_allocations import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.inputs import (
     CancelSessionInput,
@@ -33,6 +34,7 @@ from aliquot.client.generated.results import (
     AgentChangeSuccess,
     BookingSuccess,
     CancelSessionSuccess,
+    ChangeSessionsSuccess,
     CopyDatabaseSuccess,
     CreateApiKeySuccess,
     CreateSessionsSuccess,
@@ -177,6 +179,13 @@ class BlockingMutations(BlockingCalls):
     def give_back_reservation(self, name: str, *, series: bool = False) -> BookingSuccess:
         """Cancel a booking, or give back the rest of one that has begun."""
         return self._ask(self._plain.give_back_reservation(name, series=series))
+
+    def change_sessions(self, input: ChangeSessionsInput) -> ChangeSessionsSuccess:
+        """
+        Cancel, hold, release, keep or retry several sessions, or change their priority. Each is changed or refused by
+        itself: a session that has ended does not stop the others.
+        """
+        return self._ask(self._plain.change_sessions(input))
 
     def copy_database(self) -> CopyDatabaseSuccess:
         """Copy the server's SQLite database in its current state to a new file in the same directory. For operators."""

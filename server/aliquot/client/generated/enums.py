@@ -394,6 +394,17 @@ class ServiceState(StrEnum):
     ENDED = "ended"
 
 
+class SessionAction(StrEnum):
+    """What to do with several sessions."""
+
+    CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
+    KEEP = "keep"
+    RETRY = "retry"
+    SET_PRIORITY = "set_priority"
+
+
 class SessionOrder(StrEnum):
     """
     Sort order of sessions: by submission (newest, oldest), or by a value, ascending or descending. Equal values are

@@ -107,6 +107,12 @@ VersionConflict_actual: actual } ... on Error { code message }""",
     "Capabilities": """
 kill limits switches_user device_access enforced { ...Enforcement } sandbox sandbox_mode
 sandbox_note containers containers_note images""",
+    "ChangeSessionsResult": """
+__typename ... on ChangeSessionsSuccess { results { ...SessionOutcome } refused revision }
+... on InvalidRequest { code message field } ... on LimitExceeded { code message field
+limit actual } ... on Unauthenticated { code message } ... on Forbidden { code message }
+... on Unavailable { code message } ... on Error { code message }""",
+    "ChangeSessionsSuccess": """results { ...SessionOutcome } refused revision""",
     "ChangedField": """name before after""",
     "Charges": """accelerators { ...ModelCharge } cpu_milli mem_gib_milli""",
     "Cluster": """
@@ -524,6 +530,7 @@ session_id rank files { ...ResultFile } total_count bytes_total left_out bytes_m
 files_max is_over_quota has_more""",
     "SessionLog": """session_id kernel_id rank attempt offset next_offset length left_out has_more text at_end""",
     "SessionMetrics": """series { ...MetricSeries } is_partial""",
+    "SessionOutcome": """id session { ...Session } code message""",
     "SessionPreview": """
 revision slots { ...SlotAmount } starts_now kernels { ...PlannedKernel } tasks_starting
 queue_position waits { ...Verdict } expected_start failure { ...Failure } displaces {

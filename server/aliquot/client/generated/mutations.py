@@ -10,6 +10,7 @@ from aliquot.client.generated.accounts import CreateApiKeyInput, CreateUserInput
 from aliquot.client.generated.alerts import MuteNoticeRuleInput, SetNoticePreferencesInput, SetNoticeRuleInput
 from aliquot.client.generated.backtests import Backtest, BacktestInput, TuningInput
 from aliquot.client.generated.bookings import ImportReservationsInput, ReserveInput
+from aliquot.client.generated.bulk_changes import ChangeSessionsInput
 from aliquot.client.generated.external_allocations import AllocateGpusInput, GpusAllocated
 from aliquot.client.generated.inputs import (
     CancelSessionInput,
@@ -32,6 +33,7 @@ from aliquot.client.generated.results import (
     AgentChangeSuccess,
     BookingSuccess,
     CancelSessionSuccess,
+    ChangeSessionsSuccess,
     CopyDatabaseSuccess,
     CreateApiKeySuccess,
     CreateSessionsSuccess,
@@ -125,6 +127,9 @@ extend_reservation(name: $name, ends_at: $ends_at) { ...ExtendReservationResult 
 GIVE_BACK_RESERVATION: Final = """
 mutation give_back_reservation($name: String!, $series: Boolean! = false) {
 give_back_reservation(name: $name, series: $series) { ...GiveBackReservationResult } }"""
+CHANGE_SESSIONS: Final = """
+mutation change_sessions($input: ChangeSessionsInput!) { change_sessions(input: $input) {
+...ChangeSessionsResult } }"""
 COPY_DATABASE: Final = """mutation copy_database { copy_database { ...CopyDatabaseResult } }"""
 RESCAN_GPU_ALLOC_MAPS: Final = """
 mutation rescan_gpu_alloc_maps($agent_id: String = null) { rescan_gpu_alloc_maps(agent_id:
@@ -343,6 +348,14 @@ class Mutations(Requests):
         found: BookingSuccess = await self._change(
             GIVE_BACK_RESERVATION, {"name": name, "series": series}, BookingSuccess
         )
+        return found
+
+    async def change_sessions(self, input: ChangeSessionsInput) -> ChangeSessionsSuccess:
+        """
+        Cancel, hold, release, keep or retry several sessions, or change their priority. Each is changed or refused by
+        itself: a session that has ended does not stop the others.
+        """
+        found: ChangeSessionsSuccess = await self._change(CHANGE_SESSIONS, {"input": input}, ChangeSessionsSuccess)
         return found
 
     async def copy_database(self) -> CopyDatabaseSuccess:

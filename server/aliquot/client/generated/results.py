@@ -9,6 +9,7 @@ from aliquot.client.generated.accounts import ApiKey, User
 from aliquot.client.generated.agents import Agent
 from aliquot.client.generated.alerts import Delivery, NoticePreferences, NoticeRule
 from aliquot.client.generated.bookings import Booking, ImportedRow
+from aliquot.client.generated.bulk_changes import SessionOutcome
 from aliquot.client.generated.operations import Difference, Orchestrator
 from aliquot.client.generated.policy import Policy, Quota
 from aliquot.client.generated.secrets import Secret
@@ -43,6 +44,17 @@ class CancelSessionSuccess(Struct, frozen=True, kw_only=True):
     """The session."""
     revision: int
     """Event number of the change; for `min_revision`."""
+
+
+class ChangeSessionsSuccess(Struct, frozen=True, kw_only=True):
+    """The action was tried on each session; `results` says where it was refused."""
+
+    results: tuple[SessionOutcome, ...]
+    """In the order of the request."""
+    refused: int
+    """How many were refused."""
+    revision: int
+    """Event number of the last change; for `min_revision`."""
 
 
 class CopyDatabaseSuccess(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from aliquot.core.validation.fields import check_limit, milliseconds
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.errors import InvalidRequest, StateConflict, Unavailable
+from aliquot_schema.errors import InvalidRequest, StateConflict, Unavailable, VersionConflict
 from aliquot_schema.ids import SessionId
 from aliquot_schema.sessions import DURATION_S_MAX, Extension, Session
 from aliquot_schema.states import AgentState, SessionState
@@ -104,3 +104,13 @@ def _check_nodes(draft: UnitOfWork, session: Session) -> None:
 def conflict(session: Session, what: str) -> StateConflict:
     """The error of a request that the present state of a session does not allow."""
     return StateConflict(f"{session.id} is {session.state}; {what}", id=session.id, state=session.state)
+
+
+def version_conflict(session: Session, *, expected: int) -> VersionConflict:
+    """A session has another version than the caller expects."""
+    return VersionConflict(
+        f"{session.id} has version {session.version}, not {expected}; read it again",
+        id=session.id,
+        expected=expected,
+        actual=session.version,
+    )

@@ -1,6 +1,7 @@
 """Sessions: create, cancel, hold, release, retry, extend, and change the request."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -22,21 +23,25 @@ from aliquot.service.lifecycle.idle_sessions import keep
 from aliquot.service.ports import Clock, Store
 from aliquot.service.sessions.amendments import amended
 from aliquot.service.sessions.batches import check_batch, check_ids
-from aliquot.service.sessions.extensions import conflict, decided, with_request
+from aliquot.service.sessions.bulk_changes import SessionChange, change_each
+from aliquot.service.sessions.extensions import conflict, decided, version_conflict, with_request
 from aliquot.service.sessions.session_loader import EvictedSessionLoader
 from aliquot.service.sessions.submission import Submission, yield_turn
 from aliquot.service.state.journal import Feed, Journal
 from aliquot.service.state.state import State
 from aliquot.service.state.unit_of_work import UnitOfWork
 from aliquot.service.views.sessions import session_view
-from aliquot_schema.errors import AliquotError, Forbidden, NotFound, StateConflict, VersionConflict
+from aliquot_schema.errors import AliquotError, Forbidden, NotFound, StateConflict
 from aliquot_schema.identity.accounts import Role
 from aliquot_schema.ids import RequestId, SessionId, task_id, task_parts
 from aliquot_schema.requests import (
     Caller,
     NewSession,
+    SessionAction,
     SessionAmendment,
     SessionChanged,
+    SessionOutcomes,
+    SessionsAction,
     SessionsChanged,
     SessionsCreated,
 )
@@ -256,6 +261,18 @@ class Sessions:
             )
             return SessionsChanged(changed=changed, revision=self._state.revision)
 
+    async def change_sessions(self, caller: Caller, asked: SessionsAction) -> SessionOutcomes:
+        """See `change_each`."""
+        changes: dict[SessionAction, SessionChange] = {
+            SessionAction.CANCEL: self.cancel_session,
+            SessionAction.HOLD: self.hold_session,
+            SessionAction.RELEASE: self.release_session,
+            SessionAction.KEEP: self.keep_session,
+            SessionAction.RETRY: partial(self.retry_session, from_checkpoint=asked.from_checkpoint),
+            SessionAction.SET_PRIORITY: partial(self.update_session_priority, priority=asked.priority or ""),
+        }
+        return await change_each(changes[asked.action], caller, asked, revision=self._state.revision)
+
     async def update_session(
         self, caller: Caller, session_id: str, amendment: SessionAmendment, expected_version: int | None
     ) -> SessionChanged:
@@ -279,7 +296,7 @@ class Sessions:
         def change(draft: UnitOfWork, session: Session, index: int | None) -> Session:
             _check_whole(session, index)
             if asked is None or known is None or session != known:
-                raise _conflict_of_versions(session, expected=session.version if known is None else known.version)
+                raise version_conflict(session, expected=session.version if known is None else known.version)
             self._creation.budgets.check_change(draft, caller, session, now_us=self._clock.now_us())
             return session if asked == session else draft.put(asked, "request_changed")
 
@@ -355,7 +372,7 @@ class Sessions:
             session, index = self._found(draft, session_id)
             check_may_change(caller, session)
             if expected_version is not None and expected_version != session.version:
-                raise _conflict_of_versions(session, expected=expected_version)
+                raise version_conflict(session, expected=expected_version)
             return change(draft, session, index)
 
         async with EvictedSessionLoader(state=self._state, store=self._store) as recall:
@@ -429,12 +446,3 @@ def _check_own_hold(session: Session) -> None:
     if session.held_by == HELD_BY_ARRAY:
         text = f"its array {session.array_id} starts it when fewer of its tasks run; hold or release the array"
         raise conflict(session, text)
-
-
-def _conflict_of_versions(session: Session, *, expected: int) -> VersionConflict:
-    return VersionConflict(
-        f"{session.id} has version {session.version}, not {expected}; read it again",
-        id=session.id,
-        expected=expected,
-        actual=session.version,
-    )

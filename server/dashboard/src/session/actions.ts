@@ -2,14 +2,15 @@ import { change, Refusal } from "../api/client";
 import { Observable } from "../api/observable";
 import {
   CancelSessionDocument,
+  ChangeSessionsDocument,
   ExtendSessionDocument,
   HoldSessionDocument,
   KeepSessionDocument,
   ReleaseSessionDocument,
   RetrySessionDocument,
-  SetPrioritiesDocument,
   SetPriorityDocument,
   UpdateSessionDocument,
+  type ChangeSessionsMutationVariables,
 } from "../generated/graphql";
 import { inLabels } from "../format/words";
 import { showNotice } from "../parts/notices";
@@ -90,28 +91,18 @@ export async function carryOut(
 interface Target {
   readonly id: string;
   readonly name: string | null;
-  readonly version: number;
 }
 
-export const cancelAll = (targets: readonly Target[]) =>
-  carryOutAll("Canceled", targets, async ({ id }) => (await change(CancelSessionDocument, { id })).cancel_session);
+export const cancelAll = (targets: readonly Target[]) => carryOutAll("Canceled", targets, { action: "cancel" });
 
-export const holdAll = (targets: readonly Target[]) =>
-  carryOutAll("Held", targets, async ({ id }) => (await change(HoldSessionDocument, { id })).hold_session);
+export const holdAll = (targets: readonly Target[]) => carryOutAll("Held", targets, { action: "hold" });
 
-export const releaseAll = (targets: readonly Target[]) =>
-  carryOutAll("Released", targets, async ({ id }) => (await change(ReleaseSessionDocument, { id })).release_session);
+export const releaseAll = (targets: readonly Target[]) => carryOutAll("Released", targets, { action: "release" });
 
-export const retryAll = (targets: readonly Target[]) =>
-  carryOutAll("Queued again", targets, async ({ id }) => (await change(RetrySessionDocument, { id })).retry_session);
+export const retryAll = (targets: readonly Target[]) => carryOutAll("Queued again", targets, { action: "retry" });
 
 export const prioritise = (targets: readonly Target[], priority: Priority) =>
-  carryOutAll(
-    `Priority ${priority}`,
-    targets,
-    async ({ id, version }) => (await change(SetPriorityDocument, { id, priority, version })).update_session_priority,
-    async (ids) => (await change(SetPrioritiesDocument, { ids, priority })).update_session_priorities,
-  );
+  carryOutAll(`Priority ${priority}`, targets, { action: "set_priority", priority });
 
 /** How far an action on several sessions is, like `Canceled: 340 of 2000 …`; null while there is none. */
 export const progress = new Observable<string | null>(null);
@@ -128,39 +119,27 @@ export async function whenDone(): Promise<void> {
   });
 }
 
-/** Targets of one request, where an action takes several. */
-const TOGETHER = 500;
+/** Targets of one request. */
+const TOGETHER = 250;
+
+type Deed = Omit<ChangeSessionsMutationVariables, "ids">;
 
 /**
- * Runs an action on each target and shows one outcome for all. True if each succeeded. Without a server or a sign-in the
+ * Does something to each target and shows one outcome for all. True if each succeeded. Without a server or a sign-in the
  * others are not tried.
- *
- * @param actTogether does it to several targets, or to none of them, which are then tried one by one.
  */
-async function carryOutAll(
-  done: string,
-  targets: readonly Target[],
-  act: (target: Target) => Promise<Outcome>,
-  actTogether?: (ids: string[]) => Promise<Outcome>,
-): Promise<boolean> {
+async function carryOutAll(done: string, targets: readonly Target[], deed: Deed): Promise<boolean> {
   const refused: string[] = [];
-  let doneTogether = 0;
-  for (const [index, target] of targets.entries()) {
-    if (index < doneTogether) continue;
-    progress.set(`${done}: ${index} of ${targets.length} …`);
+  for (let first = 0; first < targets.length; first += TOGETHER) {
+    const some = targets.slice(first, first + TOGETHER);
+    progress.set(`${done}: ${first} of ${targets.length} …`);
     try {
-      const some = targets.slice(index, index + TOGETHER);
-      if (actTogether && index % TOGETHER === 0 && (await isDone(() => actTogether(some.map(({ id }) => id))))) {
-        doneTogether = index + some.length;
-        continue;
-      }
-      const outcome = await act(target);
-      if ("message" in outcome) refused.push(about(target, outcome.message));
+      refused.push(...(await refusals(some, deed)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const all = error.fault.kind === "refused" ? [target] : targets.slice(index);
-      refused.push(...all.map((one) => about(one, error.message)));
-      if (error.fault.kind !== "refused") break;
+      const isRefused = error.fault.kind === "refused";
+      refused.push(...(isRefused ? some : targets.slice(first)).map((one) => about(one, error.message)));
+      if (!isRefused) break;
     }
   }
   progress.set(null);
@@ -168,14 +147,15 @@ async function carryOutAll(
   return refused.length === 0;
 }
 
-/** Whether an action was done, or refused. Throws the Refusal if there is no server or no sign-in. */
-async function isDone(act: () => Promise<Outcome>): Promise<boolean> {
-  try {
-    return !("message" in (await act()));
-  } catch (error) {
-    if (error instanceof Refusal && error.fault.kind === "refused") return false;
-    throw error;
-  }
+/** Does something to targets by one request; why it was refused, for each of those where it was. */
+async function refusals(targets: readonly Target[], deed: Deed): Promise<string[]> {
+  const outcome = (await change(ChangeSessionsDocument, { ids: targets.map(({ id }) => id), ...deed })).change_sessions;
+  if ("message" in outcome) return targets.map((one) => about(one, outcome.message));
+  const messages = new Map(outcome.results.map(({ id, message }) => [id, message]));
+  return targets.flatMap((one) => {
+    const message = messages.get(one.id);
+    return message ? [about(one, message)] : [];
+  });
 }
 
 /** A message that names its session: the name is put before it unless it contains the id, which is shown as the name. */

@@ -32,6 +32,21 @@ mutation Priorities($ids: [ID!]!) {
       variables: `{ "ids": ["<waiting session>"] }`,
     },
     {
+      title: "several sessions",
+      page: "using/jobs.html#retries-fallbacks-holds",
+      query: `# Holds several sessions, up to 1000: each is held or refused by itself. "action" may also be cancel, release,
+# retry, keep or set_priority, the last with a "priority".
+mutation HoldSeveral($ids: [ID!]!) {
+  change_sessions(input: { ids: $ids, action: hold }) {
+    __typename
+    ... on ChangeSessionsSuccess { refused results { id session { state } code message } }
+    ... on Error { code message }
+  }
+}
+`,
+      variables: `{ "ids": ["<waiting session>"] }`,
+    },
+    {
       title: "hold",
       page: "using/jobs.html#retries-fallbacks-holds",
       query: `# Holds a waiting session, until "release".
