@@ -53,7 +53,8 @@ export function TablePanel({ label, ...table }: Props & { readonly label: string
   );
 }
 
-const CONTROLS = "a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled)";
+/** Selects what takes the focus in a row. */
+export const CONTROLS = "a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled)";
 
 /** Keeps the focus at its row: an action moves or removes the row of the button, and with it the browser's focus. */
 function useKeptFocus(panel: RefObject<HTMLElement | null>) {

@@ -1,15 +1,15 @@
-import { useState } from "react";
-import { Button } from "react-aria-components";
+import { useRef, useState } from "react";
 import { useLive } from "../../api/live";
 import { Empty } from "../../parts/Empty";
 import { Faults } from "../../parts/Faults";
 import { Segments } from "../../parts/Segments";
+import { ShowMore } from "../../parts/ShowMore";
 import { Text } from "../../parts/Text";
 import { useSettled } from "../../parts/settled";
 import { ChangeRows } from "./ChangeRows";
 import { HeldBy } from "./HeldBy";
 import { NO_FILTERS, type Filters } from "./filters";
-import { loadChanges, PAGE_ROWS } from "./loading";
+import { loadChanges, PAGE_ROWS, type Changes } from "./loading";
 
 const WHO = [
   { id: "people", text: "By people" },
@@ -21,9 +21,12 @@ export function AuditTab() {
   const [filters, setFilters] = useState<Filters>(NO_FILTERS);
   const [rows, setRows] = useState(PAGE_ROWS);
   const wanted = useSettled(filters);
-  const live = useLive(() => loadChanges(wanted, rows), `audit/${JSON.stringify(wanted)}/${rows}`, {
-    everyMs: 5_000,
-  });
+  const asked = JSON.stringify(wanted);
+  const live = useLive(() => loadChanges(wanted, rows), `audit/${asked}/${rows}`, { everyMs: 5_000 });
+  // While more rows are loading, those before stay.
+  const last = useRef<{ readonly asked: string; readonly of: Changes } | null>(null);
+  if (live.data) last.current = { asked, of: live.data };
+  const found = last.current?.asked === asked ? last.current.of : null;
   const change = (part: Partial<Filters>) => setFilters((old) => ({ ...old, ...part }));
   return (
     <div className="stack">
@@ -46,19 +49,20 @@ export function AuditTab() {
           />
         </div>
         <Faults of={live} />
-        {live.data?.changes.length === 0 ? (
+        {found?.changes.length === 0 ? (
           <Empty title="No change matches">
             <p>
               Older changes are archived; <code>aliquot audit log</code> searches archives, too.
             </p>
           </Empty>
         ) : null}
-        {live.data?.changes.length ? <ChangeRows of={live.data.changes} /> : null}
-        {live.data?.hasMore ? (
-          <Button className="button" onPress={() => setRows(rows + PAGE_ROWS)}>
-            Show more
-          </Button>
-        ) : null}
+        {found?.changes.length ? <ChangeRows of={found.changes} /> : null}
+        <ShowMore
+          within="[aria-label='Past changes']"
+          rows={found?.changes.length ?? 0}
+          hasMore={found?.hasMore ?? false}
+          onMore={() => setRows(rows + PAGE_ROWS)}
+        />
       </section>
     </div>
   );
