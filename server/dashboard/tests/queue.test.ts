@@ -61,12 +61,16 @@ test("the server filters by the longest word and the fields", () => {
 test("only an uncut result of the current search is complete", () => {
   const filters = { ...NO_FILTERS, text: "ada vision" };
   const asked = JSON.stringify(wantedOf(filters));
-  const page = { total: 0, entries: [], isFound: true, isCut: false };
+  const all = { total: 0, entries: [], from: 0, next: null };
+  const page = { ...all, isFound: true, isCut: false };
   expect(hasAll(page, asked, filters)).toBe(true);
   expect(hasAll(page, asked, { ...filters, text: "ada vision x" })).toBe(true);
   expect(hasAll(page, asked, { ...filters, text: "ada visions" })).toBe(false);
   expect(hasAll({ ...page, isCut: true }, asked, filters)).toBe(false);
-  expect(hasAll({ total: 0, entries: [] }, JSON.stringify(null), NO_FILTERS)).toBe(false);
+  expect(hasAll(all, JSON.stringify(null), NO_FILTERS)).toBe(false);
+  const owned = { ...NO_FILTERS, owner: "ada" };
+  expect(hasAll(all, JSON.stringify(wantedOf(owned)), owned)).toBe(true);
+  expect(hasAll({ ...all, next: "cursor" }, JSON.stringify(wantedOf(owned)), owned)).toBe(false);
 });
 
 test("merged results have each session once, in queue order, then newest first", () => {

@@ -1,7 +1,8 @@
-import { useMemo, useRef, useState, type ReactNode } from "react";
+import { useMemo, useRef } from "react";
 import { Button, Input, SearchField } from "react-aria-components";
 import { Link, useSearchParams } from "wouter";
 import { useLive } from "../api/live";
+import { whenDone } from "../session/actions";
 import { useIdentity } from "../identity/me";
 import { maySubmit } from "../identity/rights";
 import { Empty } from "../parts/Empty";
@@ -14,10 +15,11 @@ import { BulkBar } from "./BulkBar";
 import { EndedTable } from "./EndedTable";
 import { FilterBar } from "./FilterBar";
 import { ANY, hasAll, matching, NO_FILTERS, wantedOf, type Filters, type Wanted } from "./filters";
-import { findSessions } from "./finding";
-import { loadQueue, loadSessions, PAGE_ROWS, type Page } from "./loading";
+import { filterSessions, findSessions } from "./finding";
+import { loadQueue, type Page, type Part } from "./loading";
+import { More, unloadedOf } from "./More";
 import { NotebookButton } from "./NotebookButton";
-import { whenDone } from "../session/actions";
+import { countOf, useParts } from "./parts";
 import { useSelection, type Selection } from "./selection";
 import { ViewsMenu } from "./ViewsMenu";
 import { WaitingTable } from "./WaitingTable";
@@ -28,27 +30,25 @@ const VIEWS = [
   { id: "ended", text: "Ended" },
 ] as const;
 
-/** Maximum rows of the queue: all of them are queried again with every event. */
-const ROWS_MAX = 2_000;
-
 /** Sessions that wait, with reasons, that run, and that have ended; all filters are in the address. */
 export function SessionsPage() {
   const [search, setSearch] = useSearchParams();
   const place = placeOf(search);
   const { view, filters } = place;
-  const [rows, setRows] = useState(PAGE_ROWS);
   const asked = useSettled(askedOf(place));
-  const live = useFound(asked, rows);
+  const parts = useParts(asked);
+  const live = useFound(asked, parts.part);
   const last = useRef<{ asked: Asked; page: Page } | null>(null);
   if (live.data) last.current = { asked: JSON.parse(asked) as Asked, page: live.data };
   const page = last.current?.asked.view === view ? last.current.page : null;
   const shown = useMemo(() => matching(page?.entries ?? [], filters), [page, search.toString()]);
-  const selection = useSelection(view);
+  const selection = useSelection(`${view}/${parts.part.after ?? ""}`);
   // Typing replaces the entry in the history, so that Back leads to the previous page.
   const go = (part: Partial<Place>, isTyped = false) =>
     setSearch(new URLSearchParams(searchOf({ ...place, ...part })), { replace: isTyped });
   const filter = (part: Partial<Filters>, isTyped?: boolean) => go({ filters: { ...filters, ...part } }, isTyped);
-  const isWhole = page !== null && hasAll(page, JSON.stringify(last.current?.asked.wanted ?? null), filters);
+  const wanted = last.current?.asked.wanted ?? null;
+  const isWhole = page !== null && hasAll(page, JSON.stringify(wanted), filters);
 
   return (
     <div className="stack">
@@ -58,10 +58,7 @@ export function SessionsPage() {
           label="Sessions to show"
           value={view}
           options={VIEWS}
-          onChange={(next) => {
-            setRows(PAGE_ROWS);
-            go({ view: next, state: ANY, sort: "", filters: { ...filters, reason: ANY } });
-          }}
+          onChange={(next) => go({ view: next, state: ANY, sort: "", filters: { ...filters, reason: ANY } })}
         />
         <SearchField
           className="field search"
@@ -90,13 +87,14 @@ export function SessionsPage() {
         rows={shown.map(({ session }) => session)}
         selection={selection}
         refresh={live.refresh}
-        unloaded={page ? unloadedOf(page, setRows) : null}
+        unloaded={page ? unloadedOf(page, parts) : null}
       />
       {page ? (
         <Table
           view={view}
           page={page}
           shown={shown}
+          isSearch={wanted !== null}
           isWhole={isWhole}
           selection={selection}
           refresh={live.refresh}
@@ -114,7 +112,7 @@ export function SessionsPage() {
       {page?.isCut ? (
         <p className="quiet small">More sessions match than are loaded: make the search more specific.</p>
       ) : null}
-      {page && !page.isFound ? <More page={page} rows={rows} setRows={setRows} filters={filters} /> : null}
+      {page && !page.isFound ? <More page={page} parts={parts} filters={filters} /> : null}
     </div>
   );
 }
@@ -130,15 +128,15 @@ function askedOf({ view, state, sort, filters }: Place): string {
   return JSON.stringify({ view, state, sort, wanted: wantedOf(filters) } satisfies Asked);
 }
 
-function useFound(asked: string, rows: number) {
+function useFound(asked: string, part: Part) {
   const { view, state, sort, wanted } = JSON.parse(asked) as Asked;
   const states = state === ANY ? STATES[view] : [state];
   const isQueue = view === "waiting" && state === ANY && sort === "" && !wanted;
   const load = () => {
-    if (isQueue) return loadQueue(rows);
-    return wanted ? findSessions(states, wanted, sort) : loadSessions(states, rows, sort || undefined);
+    if (isQueue) return loadQueue(part);
+    return wanted?.word ? findSessions(states, wanted, sort) : filterSessions(states, wanted, sort, part);
   };
-  const key = `${rows}/${asked}`;
+  const key = `${part.rows}/${part.after ?? ""}/${asked}`;
   const loaded = useRef("");
   // An action on many sessions would wait for the requests that its own events cause.
   const again = async () => {
@@ -151,74 +149,13 @@ function useFound(asked: string, rows: number) {
   return useLive(again, key, { wants: () => !wanted || view !== "ended", everyMs: 10_000 });
 }
 
-function countOf(page: Page, shown: number): string {
-  return page.isFound ? `${shown}${page.isCut ? " or more" : ""} found` : `${shown} of ${page.total}`;
-}
-
-/** What "Select all" leaves out because it is not loaded; null if all is loaded. */
-function unloadedOf(page: Page, setRows: (rows: number) => void): ReactNode {
-  if (page.isFound) return page.isCut ? "More sessions match; only those loaded are selected." : null;
-  const more = page.total - page.entries.length;
-  if (more <= 0) return null;
-  return (
-    <>
-      {more === 1 ? "1 more is" : `${more} more are`} not loaded, and not selected.{" "}
-      <LoadAll page={page} setRows={setRows} />
-    </>
-  );
-}
-
-interface LoadAllProps {
-  readonly page: Page;
-  readonly setRows: (rows: number) => void;
-}
-
-function LoadAll({ page, setRows }: LoadAllProps) {
-  if (page.entries.length >= ROWS_MAX) return null;
-  const load = () => {
-    setRows(Math.min(page.total, ROWS_MAX));
-    // The pressed button goes away when the rows are loaded.
-    document.getElementById("content")?.focus({ preventScroll: true });
-  };
-  return (
-    <Button className="button" onPress={load}>
-      Load {page.total > ROWS_MAX ? `the first ${ROWS_MAX}` : "all"}
-    </Button>
-  );
-}
-
-interface MoreProps {
-  readonly page: Page;
-  readonly rows: number;
-  readonly setRows: (rows: number) => void;
-  readonly filters: Filters;
-}
-
-/** Loads more of the sessions. */
-function More({ page, rows, setRows, filters }: MoreProps) {
-  if (page.entries.length >= page.total) return null;
-  return (
-    <div className="row">
-      <Button className="button" onPress={() => setRows(rows + 4 * PAGE_ROWS)}>
-        Show more
-      </Button>
-      {filters.reason === ANY ? null : (
-        <>
-          <LoadAll page={page} setRows={setRows} />
-          <span className="quiet small">
-            The reason filter covers the first {page.entries.length} of {page.total}.
-          </span>
-        </>
-      )}
-    </div>
-  );
-}
-
 interface TableProps {
   readonly view: View;
   readonly page: Page;
   /** The rows that match the filters. */
   readonly shown: Page["entries"];
+  /** Whether the server has looked for sessions that match. */
+  readonly isSearch: boolean;
   /** Whether the rows are all that match. */
   readonly isWhole: boolean;
   readonly selection: Selection;
@@ -226,8 +163,8 @@ interface TableProps {
   readonly onClear: () => void;
 }
 
-function Table({ view, page, shown, isWhole, selection, refresh, onClear }: TableProps) {
-  if (page.entries.length === 0 && !page.isFound) return <Nothing view={view} />;
+function Table({ view, page, shown, isSearch, isWhole, selection, refresh, onClear }: TableProps) {
+  if (page.entries.length === 0 && !isSearch) return <Nothing view={view} />;
   if (shown.length === 0)
     return (
       <Empty title={`No session matches these filters${isWhole ? "" : " among those loaded"}`}>

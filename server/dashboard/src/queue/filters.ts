@@ -76,8 +76,9 @@ export function filterOf(states: readonly SessionState[], wanted: Wanted): Sessi
  *
  * @param asked the `Wanted` of the page, as JSON.
  */
-export function hasAll({ isFound, isCut }: Page, asked: string, filters: Filters): boolean {
-  return Boolean(isFound && !isCut) && asked === JSON.stringify(wantedOf(filters));
+export function hasAll(page: Page, asked: string, filters: Filters): boolean {
+  const isWhole = page.isFound ? !page.isCut : asked !== "null" && page.from === 0 && page.next === null;
+  return isWhole && asked === JSON.stringify(wantedOf(filters));
 }
 
 /** The reasons of these sessions, in the order of the queue. */

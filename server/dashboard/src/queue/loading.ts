@@ -1,13 +1,12 @@
-import { ask } from "../api/client";
+import { ask, Refusal } from "../api/client";
 import { learnNames } from "../session/names";
 import {
   QueueDocument,
   SessionsDocument,
   type QueueQuery,
   type RowFragment,
+  type SessionFilter,
   type SessionOrder,
-  type SessionState,
-  type SessionsQuery,
 } from "../generated/graphql";
 
 export type Row = RowFragment;
@@ -18,6 +17,10 @@ export interface Entry {
 export interface Page {
   readonly total: number;
   readonly entries: readonly Entry[];
+  /** Rows before these. */
+  readonly from: number;
+  /** Where the rows after these begin; null = there are none. */
+  readonly next: string | null;
   /** Whether this is the result of a search; `isCut`: only the first of too many. */
   readonly isFound?: boolean;
   readonly isCut?: boolean;
@@ -30,47 +33,56 @@ export interface Page {
 export const PAGE_ROWS = 100;
 const HEAD_ROWS = 4;
 
+/** A part of a table: its first rows, or those after a cursor. */
+export interface Part {
+  readonly rows: number;
+  readonly after: string | null;
+  /** Rows before it. */
+  readonly skipped: number;
+}
+
 /** The head of the queue. */
 export async function loadHead(): Promise<Page> {
   return queuePage(await ask(QueueDocument, { first: HEAD_ROWS, after: null }));
 }
 
-/** The first `rows` sessions of the queue, in the order of scheduling. */
-export async function loadQueue(rows: number): Promise<Page> {
-  const entries: Entry[] = [];
-  let after: string | null = null;
-  for (;;) {
-    const answer: QueueQuery = await ask(QueueDocument, { first: PAGE_ROWS, after });
-    entries.push(...queuePage(answer).entries);
-    if (entries.length >= rows || !answer.queue.pageInfo.hasNextPage) {
-      await learnNames(entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
-      return { ...queuePage(answer), entries };
-    }
-    after = answer.queue.pageInfo.endCursor;
-  }
+/** A part of the queue, in the order of scheduling. */
+export async function loadQueue(part: Part): Promise<Page> {
+  const page = await loadPart(part, async (after) => queuePage(await ask(QueueDocument, { first: PAGE_ROWS, after })));
+  // Sessions before the part may have started since.
+  return { ...page, from: (page.entries[0]?.position ?? page.from + 1) - 1 };
 }
 
-/** The first `rows` sessions in one of these states. */
-export async function loadSessions(
-  states: readonly SessionState[],
-  rows: number,
-  order: SessionOrder = "newest",
-): Promise<Page> {
+/** A part of the sessions that match. */
+export function loadSessions(filter: SessionFilter, part: Part, order: SessionOrder): Promise<Page> {
+  return loadPart(part, async (after) => {
+    const { sessions } = await ask(SessionsDocument, { filter, first: PAGE_ROWS, after, order });
+    const { hasNextPage, endCursor } = sessions.pageInfo;
+    return {
+      total: sessions.total_count,
+      entries: sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })),
+      from: 0,
+      next: hasNextPage ? endCursor : null,
+    };
+  });
+}
+
+/** The part, read page by page; the first one if all sessions at its cursor have left the table. */
+async function loadPart(part: Part, read: (after: string | null) => Promise<Page>): Promise<Page> {
   const entries: Entry[] = [];
-  let after: string | null = null;
+  let after = part.after;
   for (;;) {
-    const { sessions }: SessionsQuery = await ask(SessionsDocument, {
-      filter: { states },
-      first: PAGE_ROWS,
-      after,
-      order,
+    const page: Page | null = await read(after).catch((error: unknown) => {
+      if (after === null || !(error instanceof Refusal) || error.fault.kind !== "refused") throw error;
+      return null;
     });
-    entries.push(...sessions.edges.map(({ node }) => ({ position: node.queue_position, session: node })));
-    if (entries.length >= rows || !sessions.pageInfo.hasNextPage) {
+    if (page === null) return loadPart({ ...part, after: null, skipped: 0 }, read);
+    entries.push(...page.entries);
+    if (entries.length >= part.rows || page.next === null) {
       await learnNames(entries.flatMap(({ session }) => session.waits?.blocked_by ?? []));
-      return { total: sessions.total_count, entries };
+      return { ...page, entries, from: part.skipped };
     }
-    after = sessions.pageInfo.endCursor;
+    after = page.next;
   }
 }
 
@@ -78,6 +90,8 @@ function queuePage({ queue, idle_behind_quotas, pools }: QueueQuery): Page {
   return {
     total: queue.total_count,
     entries: queue.edges.map(({ node: { session } }) => ({ position: session.queue_position, session })),
+    from: 0,
+    next: queue.pageInfo.hasNextPage ? queue.pageInfo.endCursor : null,
     idle: idle_behind_quotas?.message ?? null,
     bounds: pools.filter((pool) => pool.total_queued > 0).map((pool) => ({ pool: pool.name, text: pool.order_bound })),
   };

@@ -11,10 +11,11 @@ export function merged(found: readonly FoundSessionsFragment[], sort: SessionOrd
   const entries = [...rows.values()].map((session): Entry => ({ position: session.queue_position, session }));
   entries.sort(sort ? byValue(sort) : byPlace);
   const isCut = found.some(({ pageInfo }) => pageInfo.hasNextPage);
-  return { total: entries.length, entries, isFound: true, isCut };
+  return { total: entries.length, entries, from: 0, next: null, isFound: true, isCut };
 }
 
-function byPlace(one: Entry, other: Entry): number {
+/** By place in the queue, then newest first. */
+export function byPlace(one: Entry, other: Entry): number {
   if (one.position !== null || other.position !== null) {
     return (one.position ?? Infinity) - (other.position ?? Infinity);
   }
