@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("playwright.async_api", reason="playwright drives the browser")
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from aliquot.cli.acceptance.cluster_view import until_joined
 from aliquot.cli.acceptance.processes import OwnServer
@@ -86,3 +86,30 @@ async def test_a_form_of_the_user_menu_that_cannot_be_loaded_leaves_the_page_as_
         await expect(tab.page.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
         await mortal.start()
         await expect(tab.page.get_by_role("dialog", name="Notice settings")).to_be_visible()
+
+
+async def test_a_tab_says_when_the_server_has_a_newer_dashboard_and_a_reload_keeps_what_was_typed(
+    browser: Browser, mortal: OwnServer
+) -> None:
+    async def upgraded(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=(await answer.text()).replace("/assets/dashboard-", "/assets/newer-"))
+
+    async with signed_in(browser, mortal) as tab:
+        page = await tab.open("/submit")
+        bar, command = page.get_by_text("The server has a new version of this page."), page.get_by_label("Command")
+        await command.fill("python train.py")
+        await page.wait_for_load_state("networkidle")
+        tab.is_away_expected = True
+        for has_newer in (False, True):
+            if has_newer:
+                await page.route(mortal.url + "/", upgraded)
+            await mortal.stop()
+            await expect(page.locator(".connection.lost")).to_be_visible()
+            async with page.expect_response(mortal.url + "/"):
+                await mortal.start()
+            await expect(page.locator(".connection.lost")).to_be_hidden()
+            await expect(bar).to_have_count(int(has_newer))
+        await page.get_by_role("button", name="Reload").click()
+        await expect(bar).to_have_count(0)
+        await expect(command).to_have_value("python train.py")

@@ -8,6 +8,7 @@ import { Boundary } from "../parts/Boundary";
 import { MeContext, useMe } from "../identity/me";
 import { maySubmit } from "../identity/rights";
 import { user } from "../api/presence";
+import { NewVersion } from "./NewVersion";
 import { NoticeLine } from "./NoticeLine";
 import { Notifier } from "./Notifier";
 import { Shortcuts } from "./Shortcuts";
@@ -84,6 +85,7 @@ export function Shell({ children }: { readonly children: ReactNode }) {
         <UserMenu name={name} />
       </header>
       <ConnectionBar />
+      <NewVersion />
       <main id="content" tabIndex={-1} className={isStale ? "content stale" : "content"}>
         <Boundary place={location}>{children}</Boundary>
       </main>
