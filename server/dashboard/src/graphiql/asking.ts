@@ -1,4 +1,5 @@
 import { Kind, OperationTypeNode, parse, type DocumentNode } from "graphql";
+import { learnTime } from "../api/time";
 
 /** The data of the server's answer to a document; null if a non-null part was refused. */
 export async function ask(query: string, variables: unknown = {}): Promise<unknown> {
@@ -11,12 +12,15 @@ export async function isSignedIn(): Promise<boolean> {
   return (await post("{ __typename }")).status !== 401;
 }
 
-function post(query: string, variables: unknown = {}): Promise<Response> {
-  return fetch("/graphql", {
+async function post(query: string, variables: unknown = {}): Promise<Response> {
+  const asked = Date.now();
+  const answer = await fetch("/graphql", {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "application/json" },
     body: JSON.stringify({ query, variables }),
   });
+  learnTime(answer.headers.get("date"), asked);
+  return answer;
 }
 
 /** Whether a document has a subscription. */

@@ -1,3 +1,4 @@
+import { serverNow } from "../api/time";
 import { COMING, LOOKUP, OTHERWISE, PLACES, SUBMIT, SUBMITTED } from "./places";
 
 type Asked = (query: string, variables?: unknown) => Promise<unknown>;
@@ -5,6 +6,10 @@ type Asked = (query: string, variables?: unknown) => Promise<unknown>;
 const TRIES_MAX = 40;
 const TRY_MS = 250;
 const HOUR_MS = 3_600_000;
+/** How long before now each of these times is. */
+const MOMENTS: Readonly<Record<string, number>> = { now: 0, "an hour ago": HOUR_MS };
+/** Asked only for the time of the answer. */
+const NOTHING = "{ __typename }";
 
 /** The placeholders of variables: names in angle brackets. */
 export function wanted(variables: string): string[] {
@@ -13,11 +18,14 @@ export function wanted(variables: string): string[] {
 
 /**
  * Variables with placeholders filled in. If a session is needed and there is none, one is submitted, if permitted.
- * Placeholders without a value after ten seconds are left.
+ * Placeholders without a value after ten seconds are left. Times are by the server's clock, which `ask` learns.
  */
 export async function filled(variables: string, me: string, ask: Asked): Promise<string> {
   const names = wanted(variables);
-  if (!names.some((name) => name in PLACES)) return replaced(variables, {});
+  if (!names.some((name) => name in PLACES)) {
+    if (names.some((name) => name in MOMENTS)) await ask(NOTHING);
+    return replaced(variables, {});
+  }
   const asked = { me, gpus: names.includes("first device"), rules: names.includes("backlog threshold") };
   let found = await ask(LOOKUP, asked);
   const awaited: string[] = [];
@@ -45,8 +53,8 @@ function replaced(variables: string, found: unknown): string {
 }
 
 function moment(name: string): string | undefined {
-  if (name === "now") return new Date().toISOString();
-  if (name === "an hour ago") return new Date(Date.now() - HOUR_MS).toISOString();
+  const before = MOMENTS[name];
+  if (before !== undefined) return new Date(serverNow() - before).toISOString();
   if (name === "new name") return `example-${Date.now().toString(36)}`;
   return undefined;
 }
