@@ -95,6 +95,36 @@ async def test_an_empty_table_is_accessible_on_a_phone(browser: Browser, demo: O
         assert await tab.accessibility() == []
 
 
+UNCOVERED = """
+(one) => {
+  const { left, top, right, bottom, width, height } = one.getBoundingClientRect();
+  const isIn = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+  return isIn && one.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(360, 640), (640, 360), (900, 600), (1280, 600)], ids=["phone", "zoomed", "narrow", "wide"]
+)
+async def test_navigation_and_the_actions_on_selected_sessions_are_never_covered(
+    browser: Browser, demo: OwnServer, width: int, height: int
+) -> None:
+    async with demo.client() as client:
+        for number in range(20):
+            await submit(client, "true", {"cpu": "1"}, name=f"held-{number}", held=True)
+    async with signed_in(browser, demo, viewport={"width": width, "height": height}) as tab:
+        page = await tab.open("/sessions")
+        for link in await page.locator(".top nav a").all():
+            assert await link.evaluate(UNCOVERED), await link.inner_text()
+        await page.get_by_label("Select all").click()
+        bar = page.get_by_role("group", name="Selected sessions")
+        await expect(bar).to_contain_text("selected")
+        await page.evaluate("scrollTo(0, document.querySelector('.queue tbody tr:nth-child(12)').offsetTop)")
+        for button in await bar.get_by_role("button").all():
+            assert await button.evaluate(UNCOVERED), await button.inner_text()
+
+
 async def _left(found: Locator) -> float:
     box = await found.bounding_box()
     assert box is not None

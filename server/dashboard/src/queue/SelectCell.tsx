@@ -12,13 +12,17 @@ export function useSelectColumn(entries: readonly Entry[], selection: Selection)
   return {
     name: "Select",
     content: (
-      <input
-        type="checkbox"
-        aria-label="Select all"
-        disabled={rows.length === 0}
-        checked={rows.length > 0 && rows.every(({ id }) => selection.ids.has(id))}
-        onChange={() => selection.toggleAll(rows)}
-      />
+      <label className="select-all">
+        <input
+          type="checkbox"
+          aria-label="Select all"
+          disabled={rows.length === 0}
+          checked={rows.length > 0 && rows.every(({ id }) => selection.ids.has(id))}
+          onChange={() => selection.toggleAll(rows)}
+        />
+        {/* Shown only where the rows are blocks, without other headings. */}
+        <span>Select all</span>
+      </label>
     ),
   };
 }
