@@ -1,5 +1,7 @@
 """The OpenAPI document matches the answers to any request, checked by schemathesis."""
 
+import re
+
 import httpx
 import pytest
 import schemathesis
@@ -67,3 +69,12 @@ def test_every_operation_without_a_token_gets_401(operation: object, server: Res
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_people_read_of_sessions_in_every_operation(server: RestServer) -> None:
+    document = httpx.get(f"{server.address}/openapi.json", headers=server.headers).json()
+    summaries = [one["summary"] for path in document["paths"].values() for one in path.values() if "summary" in one]
+    assert [text for text in summaries if re.search(r"\bjobs?\b(?! array)", text, re.IGNORECASE)] == []
+    for what in ("why", "forecast"):
+        answer = httpx.get(f"{server.address}/queue/nothing/{what}", headers=server.headers)
+        assert (answer.status_code, answer.json()["detail"]) == (404, "there is no session nothing")

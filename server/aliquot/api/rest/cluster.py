@@ -58,7 +58,7 @@ async def gpu_allocate(ask: RestRequest) -> ExternalAllocationView:
 
 
 class ReleasedGpus(Struct, kw_only=True):
-    """The GPUs that a job held until now."""
+    """The GPUs that the external allocation held until now."""
 
     job_id: str
     session_id: str
@@ -110,7 +110,7 @@ OPERATIONS: Final = (
         method="POST",
         path="/cluster/gpu-release",
         name="gpu_release",
-        summary="Release the GPUs of a job; the answer names them.",
+        summary="Release the GPUs of an external allocation; the answer names them.",
         handler=gpu_release,
         body=ReleaseGpus,
         problems=(404,),

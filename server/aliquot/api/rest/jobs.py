@@ -1,5 +1,5 @@
-"""REST operations on jobs: the queue, and lists of sessions including ended ones. A job is a session with the fields
-that scripts need."""
+"""REST operations on sessions: the queue, and lists that include ended ones. `Job` has the fields of a session that
+scripts need; texts for people say session."""
 
 from datetime import datetime
 from typing import Final, TypeVar
@@ -97,7 +97,7 @@ _PLAIN = frozenset(Job.__struct_fields__) - {"job_id", "priority"}
 
 
 def job_of(view: SessionView) -> Job:
-    """A session as a job."""
+    """A session in the form of these operations."""
     plain = {name: getattr(view, name) for name in _PLAIN}
     return Job(job_id=view.id, priority=view.priority.name.lower(), **plain)
 
@@ -170,7 +170,7 @@ async def why(ask: RestRequest) -> ExplanationView:
     """See `Reader.session_why`."""
     found = await ask.context.services.queries.session_why(ask.context.caller, ask.path["job_id"])
     if found is None:
-        raise NotFound(f"there is no job {ask.path['job_id'][:80]}", kind="session", id=ask.path["job_id"][:80])
+        raise NotFound(f"there is no session {ask.path['job_id'][:80]}", kind="session", id=ask.path["job_id"][:80])
     return found
 
 
@@ -255,7 +255,7 @@ QUEUE_OPERATIONS: Final = (
         method="GET",
         path="/queue/{job_id}/forecast",
         name="forecast",
-        summary="When a waiting job is forecast to start and to end.",
+        summary="When a waiting session is forecast to start and to end.",
         handler=forecast,
         problems=(404, 409),
     ),
@@ -263,7 +263,7 @@ QUEUE_OPERATIONS: Final = (
         method="POST",
         path="/queue/submit",
         name="queue_submit",
-        summary="Submit a job. With a header `Idempotency-Key`, repeating the request makes no second job.",
+        summary="Submit a session. With a header `Idempotency-Key`, repeating the request makes no second one.",
         handler=submit,
         body=SubmitJob,
         problems=(409,),
@@ -273,7 +273,7 @@ QUEUE_OPERATIONS: Final = (
         method="DELETE",
         path="/queue/{job_id}",
         name="queue_cancel",
-        summary="Cancel a job that has not ended; a running job is stopped.",
+        summary="Cancel a session that has not ended; a running one is stopped.",
         handler=cancel,
         problems=(404, 409),
     ),
@@ -281,7 +281,7 @@ QUEUE_OPERATIONS: Final = (
         method="GET",
         path="/queue/{job_id}/why",
         name="queue_why",
-        summary="Why a job waits, which jobs are ahead of it, and with which changes it would start.",
+        summary="Why a session waits, which ones are ahead of it, and with which changes it would start.",
         handler=why,
         problems=(404,),
     ),
@@ -289,7 +289,7 @@ QUEUE_OPERATIONS: Final = (
         method="PATCH",
         path="/queue/{job_id}",
         name="queue_change",
-        summary="Change the request of a waiting job; it keeps its place in the queue.",
+        summary="Change the request of a waiting session; it keeps its place in the queue.",
         handler=change,
         body=ChangedJob,
         problems=(404, 409),
@@ -298,7 +298,7 @@ QUEUE_OPERATIONS: Final = (
         method="PATCH",
         path="/queue/{job_id}/time-limit",
         name="queue_extend",
-        summary="Add time to the limit of a running job, unless another user's job or a booking would start later.",
+        summary="Add time to the limit of a running session, unless another user's or a booking would start later.",
         handler=extend,
         body=MoreTime,
         problems=(404, 409),
@@ -307,7 +307,7 @@ QUEUE_OPERATIONS: Final = (
         method="PATCH",
         path="/queue/{job_id}/priority",
         name="queue_priority",
-        summary="Change the priority of a job.",
+        summary="Change the priority of a session.",
         handler=update_priority,
         body=NewPriority,
         problems=(404, 409),

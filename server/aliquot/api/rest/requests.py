@@ -48,21 +48,21 @@ class SubmitJob(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewPriority(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The new priority of a job."""
+    """The new priority of a session."""
 
     priority: Level
     expected_version: int | None = None
 
 
 class MoreTime(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Time to add to the limit of a running job."""
+    """Time to add to the limit of a running session."""
 
     time: Duration
     expected_version: int | None = None
 
 
 class ChangedJob(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Changes of a waiting job; what is not given stays as it is."""
+    """Changes of a waiting session; what is not given stays as it is."""
 
     gpu_count: Annotated[float, Meta(gt=0, le=100_000, description="GPUs per kernel, or a share of one.")] | None = None
     cluster_size: Annotated[int, Meta(ge=1, le=4096, description="Number of kernels.")] | None = None
@@ -97,7 +97,7 @@ class AllocateGpus(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReleaseGpus(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Releases the GPUs of a job."""
+    """Releases the GPUs of an external allocation."""
 
     job_id: Annotated[str, Meta(min_length=1, max_length=128)]
 

@@ -97,8 +97,8 @@ def _check_nodes(draft: UnitOfWork, session: Session) -> None:
         if agent is None or agent.state is not AgentState.ALIVE:
             raise conflict(session, f"agent {kernel.agent_id} is not connected; try again when it is")
         if not kernel.takes_limit:
-            what = "was started by an earlier release of Aliquot, which cannot change the time limit of a running job"
-            raise conflict(session, f"it {what}. Upgrade agent {agent.id}; jobs started after that can be extended")
+            what = "was started by an earlier release of Aliquot, which cannot change the time limit of a running one"
+            raise conflict(session, f"it {what}. Upgrade agent {agent.id}; sessions started after that can be extended")
 
 
 def conflict(session: Session, what: str) -> StateConflict:
