@@ -52,7 +52,11 @@ export function BacktestTab() {
       </p>
       <Begin onStarted={open} onWrong={setWrong} />
       <BeginTuning onStarted={open} onWrong={setWrong} />
-      {wrong ? <p className="wrong">{wrong}</p> : null}
+      {wrong ? (
+        <p className="wrong" role="alert">
+          {wrong}
+        </p>
+      ) : null}
       <List onOpen={open} />
       {shown ? (
         <Shown
@@ -146,7 +150,11 @@ function Shown({ backtest, onApplied, onWrong }: ShownProps) {
         <progress max={1} value={backtest.progress} aria-label="Progress of the backtest" />
       ) : null}
       {WORDS.has(backtest.state) ? <p className="quiet">{WORDS.get(backtest.state)}</p> : null}
-      {backtest.failure ? <p className="wrong">{backtest.failure}</p> : null}
+      {backtest.failure ? (
+        <p className="wrong" role="alert">
+          {backtest.failure}
+        </p>
+      ) : null}
       {report ? <Comparison backtest={backtest} report={report} /> : null}
       {tuning ? <Proposal backtest={backtest} tuning={tuning} onApplied={onApplied} onWrong={onWrong} /> : null}
     </section>

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { Button, FieldError, Form, Input, Label, TextField } from "react-aria-components";
 import { noticeSignIn, provider, signIn, signInAtProvider } from "../api/presence";
 import { seen } from "../api/seen";
@@ -17,10 +17,14 @@ export function SignIn() {
       unsee();
     };
   }, []);
+  const field = useRef<HTMLInputElement>(null);
   const submit = async () => {
     setBusy(true);
-    setRefusal(await signIn(token.trim()));
+    const reason = await signIn(token.trim());
+    setRefusal(reason);
     setBusy(false);
+    // The pressed button was disabled, and a disabled one loses the focus.
+    if (reason !== null) field.current?.focus();
   };
   return (
     <main className="sign-in">
@@ -57,8 +61,12 @@ export function SignIn() {
           autoFocus={!provider}
         >
           <Label>Key or token</Label>
-          <Input />
-          <FieldError className="wrong">{refusal}</FieldError>
+          <Input ref={field} />
+          {refusal === null ? null : (
+            <div role="alert">
+              <FieldError className="wrong">{refusal}</FieldError>
+            </div>
+          )}
         </TextField>
         <Button
           className={provider ? "button" : "button main"}

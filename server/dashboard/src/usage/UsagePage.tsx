@@ -51,7 +51,11 @@ export default function UsagePage() {
         <PeriodPicker period={period} onRange={(range) => set({ range }, ["from", "to"])} onSpan={span} />
         <Segments label="Group by" value={by} options={BY} onChange={(next) => set({ by: next })} />
       </div>
-      {fault ? <p className="wrong">{fault}</p> : null}
+      {fault ? (
+        <p className="wrong" role="alert">
+          {fault}
+        </p>
+      ) : null}
       <OverTime live={usage} by={by} period={period} onZoom={zoom} />
       <QueuePlots live={queue} period={period} onZoom={zoom} />
       <div className="session-parts">

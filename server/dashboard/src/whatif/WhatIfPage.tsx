@@ -206,7 +206,11 @@ function Answer({ input, agents }: { readonly input: WhatIfInput; readonly agent
   const found = live.data;
   if (!found) return <Faults of={live} />;
   if (found.__typename !== "WhatIf")
-    return <p className="note bad">{"message" in found ? inForm(found.message) : "It cannot be answered."}</p>;
+    return (
+      <p className="note bad" role="alert">
+        {"message" in found ? inForm(found.message) : "It cannot be answered."}
+      </p>
+    );
   return (
     <div className="stack" role="status">
       {found.session ? <Session input={input} effect={found} agents={agents} /> : null}

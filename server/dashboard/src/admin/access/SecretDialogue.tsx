@@ -126,7 +126,11 @@ function ValueField({ value, wrong, onChange }: ValueProps) {
           Type it instead
         </Button>
       </div>
-      {wrong ? <span className="wrong">{wrong}</span> : null}
+      {wrong ? (
+        <span className="wrong" role="alert">
+          {wrong}
+        </span>
+      ) : null}
     </div>
   );
 }
