@@ -1,7 +1,8 @@
 """Bulk changes: one action on several sessions, each carried out or refused by itself."""
 
+import asyncio
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aliquot.service.access import check_may_submit
 from aliquot.service.sessions.batches import check_ids
@@ -15,6 +16,9 @@ from aliquot_schema.requests import (
     SessionsAction,
 )
 
+TOGETHER: Final = 32
+"""Sessions that are changed at the same time."""
+
 
 class SessionChange(Protocol):
     """A change of one session."""
@@ -27,7 +31,8 @@ class SessionChange(Protocol):
 async def change_each(
     change: SessionChange, caller: Caller, asked: SessionsAction, *, revision: int
 ) -> SessionOutcomes:
-    """Change the sessions in the order given, each in a commit of its own. A refusal does not stop the others.
+    """Change the sessions, each by itself: a refusal does not stop the others. Some are changed at the same time, so
+    that one write of the disk serves them all.
 
     After `Unavailable` or `RateLimited`, the rest is not tried and refused alike.
 
@@ -44,23 +49,32 @@ async def change_each(
     check_may_submit(caller)
     _check_arguments(asked)
     results: list[SessionOutcome] = []
-    stop: AliquotError | None = None
-    for session_id in dict.fromkeys(asked.ids):
+    ids, stop = list(dict.fromkeys(asked.ids)), None
+    for first in range(0, len(ids), TOGETHER):
+        part = ids[first : first + TOGETHER]
         if stop is not None:
-            results.append(_refused(session_id, stop))
+            results += (_refused(session_id, stop) for session_id in part)
             continue
-        try:
-            changed = await change(caller, session_id, expected_version=None)
-        except AliquotError as error:
-            if isinstance(error, RateLimited) and not results:
-                raise
-            results.append(_refused(session_id, error))
-            stop = error if isinstance(error, Unavailable | RateLimited) else None
-        else:
-            results.append(SessionOutcome(id=session_id, session=changed.session))
-            revision = changed.revision
+        async with asyncio.TaskGroup() as changes:
+            tasks = [changes.create_task(_changed(change, caller, session_id)) for session_id in part]
+        for session_id, made in zip(part, (task.result() for task in tasks), strict=True):
+            if isinstance(made, SessionChanged):
+                results.append(SessionOutcome(id=session_id, session=made.session))
+                revision = max(revision, made.revision)
+                continue
+            if isinstance(made, RateLimited) and not results:
+                raise made
+            results.append(_refused(session_id, made))
+            stop = made if isinstance(made, Unavailable | RateLimited) else stop
     refused = sum(result.session is None for result in results)
     return SessionOutcomes(results=tuple(results), refused=refused, revision=revision)
+
+
+async def _changed(change: SessionChange, caller: Caller, session_id: str) -> SessionChanged | AliquotError:
+    try:
+        return await change(caller, session_id, expected_version=None)
+    except AliquotError as error:
+        return error
 
 
 def _check_arguments(asked: SessionsAction) -> None:
