@@ -191,6 +191,7 @@ def test_every_input_of_the_corpus_is_read_or_refused(name: str, tmp_path: Path)
         check(name, data, tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::aliquot_schema.deprecation.DeprecatedName")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", PARSERS)
 def test_no_bytes_break_a_parser(name: str) -> None:
