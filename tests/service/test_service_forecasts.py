@@ -163,7 +163,7 @@ async def test_an_array_is_judged_by_its_first_task(database: DatabaseStore) -> 
         publish(on, made, again)
         on.clock.advance(5 * 60)
         await make_way(on, task.id)
-        assert on.state.board.newest_of(array) == again
+        assert on.state.board.now[array].shown() == again
         on.clock.advance(5 * 60)
         await make_way(on, SessionId(f"{array}_4"))
         await made.flush(now_us=on.clock.now_us())

@@ -16,7 +16,6 @@ from aliquot.core.foresight.forecast import HypotheticalSession
 from aliquot.core.foresight.scoring import AccuracyReport
 from aliquot.core.foresight.shown_forecasts import (
     ForecastOutcome,
-    ForecastRecord,
     PackedForecast,
     PackedRecord,
     ShownForecast,
@@ -66,16 +65,6 @@ class ForecastBoard:
         """Put new forecasts of waiting sessions on the board."""
         self.changes += 1
         self.now.update((one.forecast.session_id, PackedForecast.of(one)) for one in forecasts)
-
-    def newest_of(self, session_id: SessionId) -> ShownForecast | None:
-        """The newest forecast of a waiting session."""
-        packed = self.now.get(session_id)
-        return None if packed is None else packed.shown()
-
-    def first_of(self, session_id: SessionId) -> ForecastRecord | None:
-        """The first forecast of a session."""
-        packed = self.first.get(session_id)
-        return None if packed is None else packed.record()
 
     def put(self, record: PackedRecord) -> None:
         """Put the first forecast of a session on the board, or its outcome."""

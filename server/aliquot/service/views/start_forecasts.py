@@ -35,13 +35,15 @@ CONDITIONS: Final = {
 def forecast_view(state: State, session: Session) -> ForecastView | None:
     """The forecasts of a session; None if it does not wait and was never told one."""
     board = state.board
-    first = board.first_of(session.id)
+    packed = board.first.get(session.id)
+    first = None if packed is None else packed.record()
     if not session.is_pending:
         return None if first is None else _view(first, None, board=board, missing=None)
-    now = board.newest_of(session.id)
+    newest = board.now.get(session.id)
     condition = _condition(state, session)
-    missing = condition or board.missing or (NOT_YET if now is None else None)
-    return _view(first, None if condition else now, board=board, missing=missing)
+    missing = condition or board.missing or (NOT_YET if newest is None else None)
+    now = None if condition or newest is None else newest.shown()
+    return _view(first, now, board=board, missing=missing)
 
 
 def hypothetical_view(state: State, shown: ShownForecast | None, *, missing: str | None) -> ForecastView:
