@@ -24,6 +24,7 @@ def as_before() -> Iterator[list[GcTuning]]:
     for collector in begun:
         collector.end()
     gc.collect()
+    gc.freeze()  # as scripts/test does
 
 
 def begin(begun: list[GcTuning], *, thorough_s: float) -> None:
