@@ -1,6 +1,9 @@
-"""Settings of an agent that dials in: flags before the environment before the file, as for a server."""
+"""An agent that dials in: settings by flags before the environment before the file, as for a server; signals."""
 
+import asyncio
 import importlib
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from aliquot.cli import main
+from aliquot.cli.agent import stop_on_signals
 from aliquot.execution.agent.config import NodeEndpoint
 from aliquot.execution.agent.gpu_memory import MemoryPolicy
 from aliquot.execution.remote.agent_setup import AgentOptions
@@ -94,3 +98,18 @@ def test_health_uses_the_data_folder_of_the_settings_file(monkeypatch: pytest.Mo
     )
     assert CliRunner().invoke(main, ["health", "--agent"]).exit_code == 1
     assert asked == [tmp_path / "elsewhere"]
+
+
+@pytest.mark.parametrize("under_nohup", [False, True])
+def test_closing_its_terminal_stops_an_agent_unless_it_runs_under_nohup(under_nohup: bool) -> None:
+    async def stopped_by_hangup() -> bool:
+        stop = stop_on_signals()
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.1)
+        return stop.is_set()
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if under_nohup else signal.SIG_DFL)
+    try:
+        assert asyncio.run(stopped_by_hangup()) is not under_nohup
+    finally:
+        signal.signal(signal.SIGHUP, before)

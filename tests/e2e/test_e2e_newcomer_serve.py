@@ -56,6 +56,56 @@ async def test_a_signal_shuts_the_server_down_cleanly(serve: Serve, tmp_path: Pa
     assert not (tmp_path / "data" / "server" / "aliquot.db-wal").exists(), "the database was not closed"
 
 
+ON_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_closing_its_terminal_shuts_a_server_down_cleanly(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    command = [sys.executable, "-m", "aliquot", "serve", "--data-folder", str(folder), "--port", "0"]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ON_TERMINAL, *command, "--accelerators", str(TWO_GPUS)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    try:
+        said = b""
+        while b"  data" not in said:
+            said += os.read(ours, 4096)
+        os.close(ours)
+        assert process.wait(END_S_MAX) == 0
+    finally:
+        process.kill()
+        process.wait(END_S_MAX)
+    assert not (folder / "server" / "aliquot.db-wal").exists(), "the database was not closed"
+
+
+def test_a_server_started_with_nohup_goes_on_when_its_terminal_is_closed(tmp_path: Path) -> None:
+    command = ["nohup", sys.executable, "-m", "aliquot", "serve", "--data-folder", str(tmp_path / "data")]
+    process = subprocess.Popen(
+        [*command, "--port", "0", "--accelerators", str(TWO_GPUS)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        port = _port(process)
+        process.send_signal(signal.SIGHUP)
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        process.terminate()
+        process.communicate(timeout=END_S_MAX)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+
+
 async def test_a_stopping_server_ends_subscriptions_without_a_stack_trace(serve: Serve, tmp_path: Path) -> None:
     process = serve("--port", "0", "--accelerators", str(TWO_GPUS))
     port = _port(process)

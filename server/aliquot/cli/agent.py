@@ -294,9 +294,16 @@ async def _serve(options: "AgentOptions", *, servers: list[str], key_file: Path,
         if not address.has_tls and address.host not in ("127.0.0.1", "::1", "localhost"):
             logging.getLogger("aliquot.agent").warning("the key is sent to %s unencrypted; use https", address.host)
     core = agent_core(options, now_us=SystemClock().now_us)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = stop_on_signals()
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, core.note_eviction, "SIGUSR1")
     with logging_with(agent_id=core.config.id):
         await RemoteAgent(core, addresses=addresses, key=CurrentKey(key_file)).run(stop)
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that is set by SIGTERM, Ctrl-C and a terminal that is closed; under `nohup`, terminals do not count."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

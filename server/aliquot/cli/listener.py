@@ -6,7 +6,8 @@ import os
 import signal
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -190,6 +191,21 @@ class Listener(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_started(self.servers[0].sockets[0].getsockname()[1])
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop also when the terminal is closed, unless the server was started with `nohup`."""
+        with super().capture_signals():
+            before = signal.getsignal(signal.SIGHUP)
+            if before is signal.SIG_IGN:
+                yield
+                return
+            signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

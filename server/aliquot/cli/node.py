@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,6 +19,7 @@ from aliquot.cli.agent import (
     ReservedMem,
     agent_options,
     begin_log,
+    stop_on_signals,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +122,4 @@ async def _run(chosen: _Node) -> None:
     from aliquot.execution.ray.node.raylet import Raylet, prepared_environment
 
     environment = prepared_environment(os.environ, agents=chosen.agents, ray=chosen.ray, token_file=chosen.token_file)
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await Raylet(chosen.ray, environment=environment).run(stop)
+    await Raylet(chosen.ray, environment=environment).run(stop_on_signals())

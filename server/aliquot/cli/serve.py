@@ -237,7 +237,8 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
             async with _exported(server, settings.state_export):
                 await listener.serve_until(server.failed, taken=taken)
             code = 1 if server.failed.is_set() or not listener.started else 0
-    print("Aliquot has stopped. Running sessions continue, and the next start finds them again.", flush=True)
+    with suppress(OSError):  # the terminal was closed
+        print("Aliquot has stopped. Running sessions continue, and the next start finds them again.", flush=True)
     return code
 
 
