@@ -159,7 +159,7 @@ def create_app(deps: ApiDependencies) -> Starlette:
             *rest_routes(contexts, rates=rates, limits=deps.limits, page=dashboard.page),
             *dashboard.routes(),
             *documentation_routes(deps.documentation),
-            *([] if deps.outputs is None else [_outputs(deps.outputs, deps.auth)]),
+            *([] if deps.outputs is None else [_outputs(deps, deps.outputs)]),
             *_session_routes(deps, contexts, apps),
             *([] if deps.metrics is None else [_metrics(deps, deps.metrics, figures)]),
             *([] if deps.agents is None else [WebSocketRoute(AGENTS_PATH, AgentSocket(deps.agents))]),
@@ -201,8 +201,9 @@ def query_rates(limits: Limits) -> QueryRates:
     return QueryRates(rate, monotonic=time.monotonic)
 
 
-def _outputs(outputs: Outputs, auth: TokenAuth) -> Route:
-    return Route(OUTPUTS_PATH, OutputPages(outputs, auth=auth).stream, methods=["GET"])
+def _outputs(deps: ApiDependencies, outputs: Outputs) -> Route:
+    pages = OutputPages(outputs, auth=deps.auth, open_connections=deps.open_connections)
+    return Route(OUTPUTS_PATH, pages.stream, methods=["GET"])
 
 
 def _session_routes(deps: ApiDependencies, contexts: Contexts, apps: AppGateway | None) -> list[BaseRoute]:

@@ -2,7 +2,7 @@
 
 Rights are evaluated once, when a connection opens. When its key is revoked or expires, its browser is signed out, or
 its user is disabled or gets other rights, the connection is closed; clients that are still allowed reconnect with the
-new rights.
+new rights. Streams that would not end by themselves also end when the server begins to stop.
 """
 
 import asyncio
@@ -36,6 +36,8 @@ class OpenConnections:
     def __init__(self, auth: TokenAuth) -> None:
         self._auth = auth
         self._held: dict[_OpenConnection, None] = {}
+        self._endless: dict[Callable[[], None], None] = {}
+        self._is_stopping = False
 
     @contextmanager
     def holding(self, bearer: AuthenticatedCaller, close: Callable[[bool], None]) -> Iterator[None]:
@@ -65,6 +67,23 @@ class OpenConnections:
         with self.holding(bearer, lambda _: end()):
             yield
 
+    @contextmanager
+    def until_stop(self, end: Callable[[], None]) -> Iterator[None]:
+        """Register a stream that would not end by itself; `end` is called once when the server begins to stop."""
+        self._endless[end] = None
+        if self._is_stopping:
+            end()
+        try:
+            yield
+        finally:
+            del self._endless[end]
+
+    def stop(self) -> None:
+        """End these streams: a listener that stops would wait for them."""
+        self._is_stopping = True
+        for end in list(self._endless):
+            end()
+
     def note(self, event: Event) -> None:
         """Recheck the connections that an event concerns, after it was applied to the state."""
         if isinstance(event.record, User | ApiKey):
@@ -93,6 +112,12 @@ class OpenConnections:
         self._held.pop(held, None)
         if held.timer is not None:
             held.timer.cancel()
+
+
+def expire(time: asyncio.Timeout) -> None:
+    """End the block of an `asyncio.timeout`; nothing more happens when it ends already."""
+    if not time.expired():
+        time.reschedule(0)
 
 
 class OpenCounts:

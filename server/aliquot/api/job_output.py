@@ -3,16 +3,20 @@
 The stream is a sequence of frames. Each has an offset, so that gaps and empty pieces are visible.
 """
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from struct import Struct
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from aliquot.api.authentication import TokenAuth
+from aliquot.api.connections import OpenConnections, expire
 from aliquot.service.subscriptions.watching import Outputs
 from aliquot_schema.cluster.launching import LogChunk
 from aliquot_schema.errors import AliquotError, NotFound, Unauthenticated
@@ -46,12 +50,44 @@ async def unframed(stream: AsyncIterator[bytes]) -> AsyncIterator[LogChunk]:
             del held[:end]
 
 
+class _OutputStream(StreamingResponse):
+    """Frames, until the output ends or this server stops: the reader then goes on at another one."""
+
+    def __init__(self, frames: AsyncGenerator[bytes, None], *, open_connections: OpenConnections) -> None:
+        super().__init__(frames, media_type="application/octet-stream")
+        self._frames = frames
+        self._open_connections = open_connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        has_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        running = asyncio.timeout(None)
+        try:
+            async with running, aclosing(self._frames):
+                with self._open_connections.until_stop(partial(expire, running)):
+                    await super().__call__(scope, receive, send_noted)
+        except TimeoutError:
+            if not running.expired():
+                raise
+            if has_begun:
+                await send({"type": "http.response.body", "body": b""})
+            else:
+                await PlainTextResponse("the server stops", 503)(scope, receive, send)
+
+
 class OutputPages:
     """Serves outputs of this server's own agents only, so that requests cannot loop between servers."""
 
-    def __init__(self, outputs: Outputs, *, auth: TokenAuth) -> None:
+    def __init__(self, outputs: Outputs, *, auth: TokenAuth, open_connections: OpenConnections) -> None:
         self._outputs = outputs
         self._auth = auth
+        self._open_connections = open_connections
 
     async def stream(self, request: Request) -> Response:
         """401 without the server's token, 404 for an unknown output, 503 where this server does not lead."""
@@ -67,7 +103,7 @@ class OutputPages:
             return PlainTextResponse("offset: give a whole number of bytes", 400)
         except AliquotError as error:
             return PlainTextResponse(error.message, _status(error))
-        return StreamingResponse(_bytes(first, chunks), media_type="application/octet-stream")
+        return _OutputStream(_bytes(first, chunks), open_connections=self._open_connections)
 
 
 def _status(error: AliquotError) -> int:
@@ -80,7 +116,7 @@ def _status(error: AliquotError) -> int:
             return 503
 
 
-async def _bytes(first: LogChunk, rest: AsyncIterator[LogChunk]) -> AsyncIterator[bytes]:
+async def _bytes(first: LogChunk, rest: AsyncIterator[LogChunk]) -> AsyncGenerator[bytes, None]:
     """Frames, up to the end of the output; fewer when the agent is lost or this server no longer leads."""
     yield frame(first)
     if first.at_end:

@@ -55,6 +55,7 @@ class Server(Struct, frozen=True, kw_only=True):
     devices_found: str
     """One line that describes the devices, for the start message."""
     token_file: Path
+    open_connections: OpenConnections
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a background loop failed: the process has to be restarted."""
 
@@ -96,12 +97,23 @@ async def serving(settings: Settings, *, is_new: bool = False, accepts_clock: bo
             door=None if provider is None else provider.door,
         )
         flow = None if provider is None else provider.flow
+        open_connections = OpenConnections(auth)
         yield Server(
-            app=make_app(settings, running, auth, flow, lag=lag, availability=availability, metrics_token=metrics),
+            app=make_app(
+                settings,
+                running,
+                auth,
+                flow,
+                open_connections=open_connections,
+                lag=lag,
+                availability=availability,
+                metrics_token=metrics,
+            ),
             auth=auth,
             running=running,
             devices_found=words,
             token_file=token_file,
+            open_connections=open_connections,
             failed=running.failed,
         )
 
@@ -112,12 +124,12 @@ def make_app(
     auth: TokenAuth,
     provider: "CodeFlow | None",
     *,
+    open_connections: OpenConnections,
     lag: LoopLag,
     availability: Availability,
     metrics_token: str | None,
 ) -> Starlette:
     """The HTTP application of a server."""
-    open_connections = OpenConnections(auth)
     certificate = CertificateExpiry(settings.tls_certificate, wall_us=running.cases.clock.wall_us)
     running.cases.journal.subscribe(open_connections.note, to=(Entity.USER, Entity.KEY))
     return create_app(

@@ -182,6 +182,7 @@ class Listener(uvicorn.Server):
                 ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
             )
         )
+        self._open_connections = server.open_connections
         self._certificate = certificate
         self._on_started = on_started
 
@@ -191,6 +192,12 @@ class Listener(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_started(self.servers[0].sockets[0].getsockname()[1])
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop to listen; requests have `SHUTDOWN_S` seconds to complete, and streams end before."""
+        self._open_connections.stop()
+        await super().shutdown(sockets=sockets)
 
     @override
     @contextmanager

@@ -22,7 +22,7 @@ from strawberry.schema.exceptions import CannotGetOperationTypeError, InvalidOpe
 from strawberry.types.execution import ExecutionResult
 from strawberry.types.graphql import OperationType
 
-from aliquot.api.connections import OpenConnections, OpenCounts
+from aliquot.api.connections import OpenConnections, OpenCounts, expire
 from aliquot.api.encoding import (
     EVENTS,
     JSON,
@@ -106,10 +106,11 @@ def _checked(values: dict[str, Any]) -> OperationRequest:
 
 
 class EventStream(StreamingResponse):
-    """An event stream that ends when the client leaves a piece unread for too long, or when the caller's rights end.
+    """An event stream that ends when the client leaves a piece unread for too long, the caller's rights end, or the
+    server stops.
 
     Args:
-        holding: registers the open stream; the given callback is called when the rights end.
+        holding: registers the open stream; the given callback is called when the rights end or the server stops.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class EventStream(StreamingResponse):
         try:
             # Closed here, else the subscription would run until garbage collection.
             async with rights, aclosing(self._pieces):
-                with self._holding(lambda: rights.reschedule(0)):
+                with self._holding(partial(expire, rights)):
                     await super().__call__(scope, receive, send_in_time)
         except TimeoutError:
             if not rights.expired():
@@ -295,7 +296,8 @@ class GraphQLEndpoint:
 
     @contextmanager
     def _holding(self, caller: Caller, end: Callable[[], None]) -> Iterator[None]:
-        with self.streams.counted(caller.user), self._held_open.of_caller(caller, end):
+        held = self._held_open
+        with self.streams.counted(caller.user), held.until_stop(end), held.of_caller(caller, end):
             yield
 
 
