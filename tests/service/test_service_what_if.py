@@ -1,11 +1,14 @@
 """What-if questions: one more session, a drained agent, another policy, more agents; none changes state."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound
+from aliquot.service.sessions import what_if
+from aliquot_schema.errors import Forbidden, InvalidRequest, NotFound, RateLimited
 from aliquot_schema.ids import SessionId, UserId, kernel_id
 from aliquot_schema.orchestration import OrchestratorState
 from aliquot_schema.requests import Caller, NewSession, Role, WhatIf
@@ -163,3 +166,27 @@ async def test_a_what_if_without_a_change_is_refused_and_viewers_ask_about_the_c
         assert (await on.queries.what_if(viewer, WhatIf(drain="a"))).later_count == 0
         with pytest.raises(Forbidden):
             await on.queries.what_if(viewer, WhatIf(session=request(1)))
+
+
+async def test_questions_beyond_the_limit_of_a_user_are_refused_and_later_ones_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    goes_on, plans = threading.Event(), what_if.planned_run
+
+    def slow(*given: Any, **named: Any) -> Any:
+        assert goes_on.wait(60)
+        return plans(*given, **named)
+
+    monkeypatch.setattr(what_if, "planned_run", slow)
+    other = replace(USER, user=UserId("bob"))
+    async with stage([agent("a", devices=2)]) as on, asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(ask(on, session=request(1))) for _ in range(what_if.OPEN_OF_ONE_MAX)]
+        await asyncio.sleep(0.1)
+        with pytest.raises(RateLimited, match=r"^what_if: your earlier questions are not answered yet"):
+            await ask(on, session=request(1))
+        asked.append(tasks.create_task(on.queries.what_if(other, WhatIf(session=request(1)))))
+        await asyncio.sleep(0.1)
+        assert not any(task.done() for task in asked)
+        goes_on.set()
+        assert all([(await task).session for task in asked])
+        assert (await ask(on, session=request(1))).session

@@ -1,8 +1,10 @@
 """What-if questions: what one more session, a drained agent, another policy or more agents would change."""
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -31,8 +33,8 @@ from aliquot.service.state.snapshots import take
 from aliquot.service.state.state import State
 from aliquot.service.views.remedies import OtherSessions
 from aliquot.service.views.terms import moment, moment_or_none
-from aliquot_schema.errors import InvalidRequest, NotFound
-from aliquot_schema.ids import AgentId, SessionId
+from aliquot_schema.errors import InvalidRequest, NotFound, RateLimited
+from aliquot_schema.ids import AgentId, SessionId, UserId
 from aliquot_schema.requests import Caller, WhatIf
 from aliquot_schema.states import SessionState
 from aliquot_schema.views.explanations import WhatIfView
@@ -43,6 +45,11 @@ SHOWN_MAX: Final = 20
 KEPT_US: Final = 1_000_000
 """For how long the run of the present state is used again."""
 STOPPED: Final = "scheduling is stopped, so nothing starts; the times are those if it were started now"
+OPEN_MAX: Final = 20
+"""Questions that wait for the worker thread at most."""
+OPEN_OF_ONE_MAX: Final = 4
+"""Of them, those of one user."""
+RETRY_S: Final = 5.0
 AGENTS_MAX: Final = 64
 """Agents that are added at most."""
 
@@ -56,6 +63,7 @@ class WhatIfs:
         self._previews = previews
         self._clock = clock
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="what-if")
+        self._open: Counter[UserId] = Counter()
         self._before: tuple[Snapshot, Policy, int, PlannedRun] | None = None
         """The last present state that was run, and when."""
 
@@ -65,6 +73,7 @@ class WhatIfs:
         Raises:
             InvalidRequest: nothing is asked, or a value is wrong.
             NotFound: there is no such agent.
+            RateLimited: many questions are not answered yet.
             And for `session` the errors of a submission: viewers ask about the cluster alone.
         """
         if asked.session is None and asked.drain is None and asked.policy is None and asked.like is None:
@@ -85,7 +94,8 @@ class WhatIfs:
                 known = self._before = snapshot, rules, now_us, planned_run(snapshot, rules, now_us=now_us, seed=SEED)
             return known[3], planned_run(changed, policy, now_us=known[2], seed=SEED)
 
-        before, after = await asyncio.get_running_loop().run_in_executor(self._worker, run)
+        with self._counted(caller.user):
+            before, after = await asyncio.get_running_loop().run_in_executor(self._worker, run)
         apart = {*(held.session_id for held in displaced), *(() if row is None else (row.session_id,))}
         found = difference(before, after, apart=apart)
         others = OtherSessions(self._state, snapshot, before.plan, now_us=now_us)
@@ -111,6 +121,18 @@ class WhatIfs:
             session=preview,
             session_start=moment_or_none(start_us),
         )
+
+    @contextmanager
+    def _counted(self, user: UserId) -> Iterator[None]:
+        if self._open[user] >= OPEN_OF_ONE_MAX or self._open.total() >= OPEN_MAX:
+            whose = "your" if self._open[user] >= OPEN_OF_ONE_MAX else "all users'"
+            text = f"what_if: {whose} earlier questions are not answered yet; try again in {RETRY_S:.0f} seconds"
+            raise RateLimited(text, retry_after=RETRY_S)
+        self._open[user] += 1
+        try:
+            yield
+        finally:
+            self._open[user] -= 1
 
     def close(self) -> None:
         """Stop the worker thread."""
