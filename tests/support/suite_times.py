@@ -1,8 +1,8 @@
 """A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
-Loaded by scripts/test, which runs the tests in three processes (pytest-xdist). The suite that takes longest starts
-first; while it waits for its servers, the second process runs other suites. The third process has a low priority: it
-runs suites that drive no processes in the time that the other two leave over, and they help it at the end.
+Loaded by scripts/test, which runs the tests in four processes (pytest-xdist). The suite that takes longest starts first.
+Suites with processes wait half of their time, so three of them run side by side on two cores. The fourth process has a
+low priority: it runs suites that drive no processes in the time that the others leave over, and they help it at the end.
 
 The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a
 slow machine (server/decisions/0108).
@@ -30,21 +30,21 @@ from xdist.workermanage import WorkerController
 PLANNED_S: Final = {
     "core": 1200,
     "schema": 30,
-    "service": 190,
-    "ledger": 620,
+    "service": 240,
+    "ledger": 1600,
     "store": 300,
-    "execution": 220,
+    "execution": 340,
     "api": 350,
     "client": 50,
     "cli": 110,
     "containers": 600,
     "e2e": 2100,
     "readme": 50,
-    "docs": 230,
+    "docs": 330,
     "rest": 90,
     "architecture": 80,
     "benchmarks": 80,
-    "browser": 780,
+    "browser": 1000,
     "simulation": 900,
     "load": 200,
     "docker": 180,
