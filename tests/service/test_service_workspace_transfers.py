@@ -133,25 +133,6 @@ async def test_the_order_says_what_has_expired_or_is_damaged_on_the_server(tmp_p
         await one.worker.close()
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), RuntimeError("no route to the bucket")])
-async def test_a_store_that_fails_for_some_time_costs_no_tries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    async with uploaded(tmp_path / "server", a="one", b="two") as (on, uploads, asked):
-        one = Agents(tmp_path / "agent")
-        for name in ("_read", "_block"):
-            with monkeypatch.context() as patch:
-                patch.setattr(uploads.transfers, name, mock.Mock(side_effect=error))
-                for _ in range(2 * TRIES_MAX):
-                    with pytest.raises(Unavailable, match="cannot be read"):
-                        await uploads.transfers.bring(one.executor, A, asked)
-            transfer = on.state.transfers[asked.kernel_id]
-            assert (transfer.text, transfer.tries) == (f"waiting for the server to read the files: {error}", 0)
-        assert await uploads.transfers.bring(one.executor, A, asked) is None
-        assert one.cache.has(tree(a="one", b="two").id)
-        await one.worker.close()
-
-
 async def test_a_transfer_that_an_agent_does_not_take_may_succeed_on_another_one(tmp_path: Path) -> None:
     async with uploaded(tmp_path / "server", a="one") as (on, uploads, asked):
         one, other = Agents(tmp_path / "agent"), AgentId("b")

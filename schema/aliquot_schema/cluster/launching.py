@@ -93,6 +93,8 @@ NO_WORKSPACE: Final = "no_workspace"
 """Code of a refused launch: the workspace is not on the agent, or cannot be unpacked. The session fails."""
 WORKSPACE_NO_SPACE: Final = "workspace_no_space"
 """Code of a refused launch: the agent cannot store the workspace. The session starts on another one, or fails."""
+WORKSPACE_UNREADABLE: Final = "workspace_unreadable"
+"""Code of a start that was given up: the server cannot read its workspaces for now. The session waits."""
 NO_ACCOUNT: Final = "no_account"
 """Code of a refused launch: the job's Unix account does not exist on the host, or the agent may not use it. It would be
 refused again, so the session fails."""

@@ -97,6 +97,12 @@ def requeue(
     return _later(session, retries, now_us=now_us)
 
 
+def requeue_until(session: Session, *, until_us: int) -> Session:
+    """Queue it again without using a retry; it does not start before."""
+    again = replace(_session(session, SessionState.QUEUED), not_before_us=until_us)
+    return replace(again, scheduled_us=None, started_us=None)
+
+
 def run_again(session: Session, *, now_us: int, from_checkpoint: bool = False) -> Session:
     """Queue an ended session again, as if submitted now, with all its retries.
 

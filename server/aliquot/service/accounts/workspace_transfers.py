@@ -6,7 +6,8 @@ other ranks of its sessions: these start together.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
@@ -29,6 +30,10 @@ from aliquot_schema.errors import AliquotError, NotFound, Unavailable
 from aliquot_schema.ids import AgentId, KernelId, UserId
 from aliquot_schema.states import KernelState
 
+STORE_S_MAX: Final = 60.0
+"""Time for the store to answer: a folder on a file server that is away may never do."""
+UNREADABLE_S_MAX: Final = 120.0
+"""A session whose files cannot be read for so long gives its devices back."""
 AGENT_S_MAX: Final = 300.0
 """Time for an agent to take the next piece."""
 PIECE_BYTES: Final = 256 * 1024
@@ -53,6 +58,8 @@ class WorkspaceTransfers:
         read: a stored workspace; None = it has expired. Blocks on I/O, and raises OSError; likewise the next.
         block: a content.
         check_there: checks that the store had workspaces of a user before.
+        give_up: ends the start of a session by one of its kernels, for a reason; it waits without its devices.
+        monotonic: seconds from an arbitrary start.
     """
 
     def __init__(
@@ -62,8 +69,14 @@ class WorkspaceTransfers:
         read: Callable[[UserId, str], Workspace | None],
         block: Callable[[UserId, str], bytes],
         check_there: Callable[[UserId], None],
+        give_up: Callable[[KernelId, str], Awaitable[None]],
+        monotonic: Callable[[], float],
     ) -> None:
         self._state = state
+        self._give_up = give_up
+        self._monotonic = monotonic
+        self._readers = ThreadPoolExecutor(AT_ONCE_MAX, thread_name_prefix="workspaces")
+        """Their own: reads that hang take no thread from others."""
         self._check_there = check_there
         self._read = read
         self._block = block
@@ -109,7 +122,9 @@ class WorkspaceTransfers:
                 fault = WorkspaceFault(message=text, is_everywhere=True)
             except _StoreFailed as error:
                 self._check_awaited(order.kernel_id)
-                transfer.wait(str(error)[:REASON_CHARS_MAX])
+                reason = str(error)[:REASON_CHARS_MAX]
+                if transfer.wait(reason, now=self._monotonic()) >= UNREADABLE_S_MAX:
+                    await self._give_up(order.kernel_id, reason)
                 raise Unavailable(f"the files of {order.kernel_id} cannot be read: {error}") from error
             except (AliquotError, OSError) as error:
                 fault = self._given_up(agent_id, order, transfer, error)
@@ -229,9 +244,12 @@ class WorkspaceTransfers:
             return found
 
         try:
-            return await asyncio.to_thread(looked_up)
+            async with asyncio.timeout(STORE_S_MAX):
+                return await asyncio.get_running_loop().run_in_executor(self._readers, looked_up)
         except FileNotFoundError:
             raise
+        except TimeoutError:
+            raise _StoreFailed(f"it has not answered for {STORE_S_MAX:g} seconds") from None
         except Exception as error:
             raise _StoreFailed(str(error) or type(error).__name__) from error
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from aliquot.service.access import check_may_submit
 from aliquot.service.accounts.workspace_transfers import WorkspaceTransfers
+from aliquot.service.lifecycle.kernel_reports import give_up_start
 from aliquot.service.ports import Clock
 from aliquot.service.retention import ClockJumps
 from aliquot.service.state.journal import Journal
@@ -27,7 +28,7 @@ from aliquot_schema.cluster.workspaces import (
     workspace_fault,
 )
 from aliquot_schema.errors import Forbidden, InvalidRequest, LimitExceeded, NotFound, Unavailable
-from aliquot_schema.ids import RequestId, UserId
+from aliquot_schema.ids import KernelId, RequestId, UserId
 from aliquot_schema.orchestration import Action
 from aliquot_schema.requests import Caller, Role
 from aliquot_schema.resources.units import size_text
@@ -101,7 +102,22 @@ class Workspaces:
         self._rules = rules
         self._bytes: dict[UserId, int] = {}
         """Contents of each user, counted when a listing or the first block arrives."""
-        self.transfers = WorkspaceTransfers(state, read=store.read, block=store.block, check_there=store.check_there)
+        self.transfers = WorkspaceTransfers(
+            state,
+            read=store.read,
+            block=store.block,
+            check_there=store.check_there,
+            give_up=self._give_up,
+            monotonic=clock.monotonic,
+        )
+
+    async def _give_up(self, kernel_id: KernelId, why: str) -> None:
+        """End the start of a session whose files cannot be read."""
+        log.error("workspaces cannot be read, and the sessions that need them wait without devices: %s", why)
+        now_us = self._clock.now_us()
+        await self._journal.transact(
+            lambda draft: give_up_start(draft, kernel_id, why, now_us=now_us), actor="system:workspaces"
+        )
 
     async def upload(self, caller: Caller, workspace: Workspace) -> WorkspaceUpload:
         """Store a listing if all its blocks are there; otherwise say which ones to send first.

@@ -18,6 +18,7 @@ from aliquot_schema.cluster.launching import (
     IMAGE_UNAUTHORIZED,
     REGISTRY_UNREACHABLE,
     WORKSPACE_NO_SPACE,
+    WORKSPACE_UNREADABLE,
     KernelReport,
     PullProgress,
 )
@@ -29,8 +30,10 @@ PULL_FINAL: Final = frozenset({IMAGE_NOT_FOUND, IMAGE_UNAUTHORIZED, IMAGE_FAILED
 """Codes of pulls that would fail again on any agent: the session fails."""
 NO_SPACE: Final = frozenset({IMAGE_NO_SPACE, WORKSPACE_NO_SPACE})
 """Codes of what may succeed on another agent."""
-PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE}) | NO_SPACE
+PULL_AGAIN: Final = frozenset({REGISTRY_UNREACHABLE, WORKSPACE_UNREADABLE}) | NO_SPACE
 """Codes of what may succeed later, or on another agent."""
+UNREADABLE_US: Final = 300 * 1_000_000
+"""For how long a session waits whose files the server could not read."""
 _STEPS: Final = 10
 """Progress events of one pull at most, besides those of its size and its end; more if layers are found late."""
 
@@ -84,13 +87,15 @@ def after_failed_pull(draft: UnitOfWork, session: Session, *, now_us: int) -> Se
     """The session once all kernels of an attempt have exited that a failed pull ended: queued, or failed.
 
     Without space on a node it starts on another one, and uses no retry. A registry that cannot be reached is tried
-    again while retries are left.
+    again while retries are left; workspaces that the server cannot read are tried again without using one.
     """
     failure = session.failure
     assert failure is not None, f"{session.id} has no failed pull"
     plain, retries = replace(session, failure=None), draft.policy().retries
     if failure.code in PULL_FINAL:
         return transitions.fail(session, failure, now_us=now_us)
+    if failure.code == WORKSPACE_UNREADABLE:
+        return transitions.requeue_until(plain, until_us=now_us + UNREADABLE_US)
     if failure.code == REGISTRY_UNREACHABLE:
         return transitions.requeue(plain, now_us=now_us, failure=failure, retries=retries)
     if not draft.is_possible_on_others(session):

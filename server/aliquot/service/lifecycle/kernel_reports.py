@@ -23,8 +23,8 @@ from aliquot.service.lifecycle.image_pulls import (
 )
 from aliquot.service.lifecycle.preflights import after_failure, failed_in, note_check, note_failure
 from aliquot.service.state.unit_of_work import UnitOfWork
-from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, KernelPhase, KernelReport
-from aliquot_schema.ids import AgentId, LeaseId, UserId
+from aliquot_schema.cluster.launching import NO_ACCOUNT, NO_WORKSPACE, WORKSPACE_UNREADABLE, KernelPhase, KernelReport
+from aliquot_schema.ids import AgentId, KernelId, LeaseId, UserId
 from aliquot_schema.resources.leases import EndEvidence, Kernel
 from aliquot_schema.sessions import PREFLIGHT_FAILED, Failure, PreemptionCause, PreemptionReceipt, Session
 from aliquot_schema.states import ACTIVE, KernelState, SessionState
@@ -150,6 +150,18 @@ def stop_kernels(draft: UnitOfWork, kernels: list[Kernel], *, now_us: int) -> No
             end_kernel(draft, kernel, never, now_us=now_us)
         elif kernel.state in (KernelState.STARTING, KernelState.RUNNING, KernelState.UNKNOWN):
             draft.put(transitions.move_kernel(kernel, KernelState.STOPPING), "stopping")
+
+
+def give_up_start(draft: UnitOfWork, kernel_id: KernelId, why: str, *, now_us: int) -> None:
+    """End the start of a session whose files the server cannot read: it waits without its devices, and then tries
+    again."""
+    kernel = draft.kernel(kernel_id)
+    session = None if kernel is None else _active_session(draft, kernel)
+    if session is None or session.failure is not None or session.state is not SessionState.ALLOCATING:
+        return
+    failure = Failure(code=WORKSPACE_UNREADABLE, message=f"the server cannot read its files: {why}")
+    draft.put(replace(session, failure=failure), "launch_refused")
+    stop_kernels(draft, unstopped(draft.kernels_in(session)), now_us=now_us)
 
 
 def _started(draft: UnitOfWork, kernel: Kernel, report: KernelReport, *, now_us: int) -> list[Kernel]:

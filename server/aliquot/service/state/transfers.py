@@ -21,6 +21,8 @@ class Transfer:
     """Failed in a row since a block arrived."""
     fault: str | None = None
     """Why the last try failed, for people; None = it goes on, or waits for other transfers to its agent."""
+    waits_since: float | None = None
+    """Monotonic time at which the server could not read the files, and could not since; None = it can."""
     is_complete: bool = False
     """The agent has the files; the kernel starts together with the other ranks."""
 
@@ -29,6 +31,7 @@ class Transfer:
         if self.lacking is None or lacking < self.lacking:
             self.tries = 0
         self.lacking, self.bytes_total, self.bytes_done = lacking, bytes_total, 0
+        self.waits_since = None
 
     def took(self, size: int) -> None:
         """The agent took a piece."""
@@ -47,9 +50,12 @@ class Transfer:
         self.tries += 1
         self.fault = f"receiving files failed, {self.tries} of {TRIES_MAX} tries: {why}"
 
-    def wait(self, why: str) -> None:
-        """The server cannot read the files for now, which counts as no try."""
+    def wait(self, why: str, *, now: float) -> float:
+        """The server cannot read the files for now, which counts as no try. Returns for how long, in seconds."""
+        if self.waits_since is None:
+            self.waits_since = now
         self.fault = f"waiting for the server to read the files: {why}"
+        return now - self.waits_since
 
     @property
     def text(self) -> str:
