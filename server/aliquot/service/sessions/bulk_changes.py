@@ -1,6 +1,7 @@
 """Bulk changes: one action on several sessions, each carried out or refused by itself."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
@@ -15,6 +16,8 @@ from aliquot_schema.requests import (
     SessionOutcomes,
     SessionsAction,
 )
+
+log: Final = logging.getLogger("aliquot.sessions")
 
 TOGETHER: Final = 32
 """Sessions that are changed at the same time."""
@@ -34,7 +37,8 @@ async def change_each(
     """Change the sessions, each by itself: a refusal does not stop the others. Some are changed at the same time, so
     that one write of the disk serves them all.
 
-    After `Unavailable` or `RateLimited`, the rest is not tried and refused alike.
+    After `Unavailable` or `RateLimited`, the rest is not tried and refused alike. An error of the server itself is the
+    outcome of its session, too: those of the others are not lost.
 
     Args:
         change: changes one of them.
@@ -43,7 +47,7 @@ async def change_each(
         InvalidRequest: no ids, or an argument that the action does not have or needs.
         LimitExceeded: more than `BATCH_SESSIONS_MAX` ids.
         Forbidden: the caller may only read.
-        RateLimited: already for the first session.
+        RateLimited: for all that were tried; nothing was changed.
     """
     check_ids(asked.ids)
     check_may_submit(caller)
@@ -57,24 +61,35 @@ async def change_each(
             continue
         async with asyncio.TaskGroup() as changes:
             tasks = [changes.create_task(_changed(change, caller, session_id)) for session_id in part]
-        for session_id, made in zip(part, (task.result() for task in tasks), strict=True):
-            if isinstance(made, SessionChanged):
+        outcomes = [task.result() for task in tasks]
+        if not results and isinstance(outcomes[0], RateLimited) and all(isinstance(o, RateLimited) for o in outcomes):
+            raise outcomes[0]
+        for session_id, made in zip(part, outcomes, strict=True):
+            if isinstance(made, SessionOutcome):
+                results.append(made)
+            elif isinstance(made, SessionChanged):
                 results.append(SessionOutcome(id=session_id, session=made.session))
                 revision = max(revision, made.revision)
-                continue
-            if isinstance(made, RateLimited) and not results:
-                raise made
-            results.append(_refused(session_id, made))
-            stop = made if isinstance(made, Unavailable | RateLimited) else stop
+            else:
+                results.append(_refused(session_id, made))
+                stop = made if isinstance(made, Unavailable | RateLimited) else stop
     refused = sum(result.session is None for result in results)
     return SessionOutcomes(results=tuple(results), refused=refused, revision=revision)
 
 
-async def _changed(change: SessionChange, caller: Caller, session_id: str) -> SessionChanged | AliquotError:
+async def _changed(
+    change: SessionChange, caller: Caller, session_id: str
+) -> SessionChanged | AliquotError | SessionOutcome:
     try:
         return await change(caller, session_id, expected_version=None)
     except AliquotError as error:
         return error
+    except Exception:
+        log.exception("a bulk change of %s failed in request %s", session_id, caller.request_id)
+        text = (
+            f"internal error; the server's log has it under {caller.request_id}. It may have been changed: look first"
+        )
+        return SessionOutcome(id=session_id, code="internal", message=text)
 
 
 def _check_arguments(asked: SessionsAction) -> None:
