@@ -1,7 +1,7 @@
 """A pytest plug-in: runs each suite (a folder under tests/) in one process, and prints what each took.
 
-Loaded by scripts/test, which runs the tests in four processes (pytest-xdist). The suite that takes longest starts first.
-Suites with servers wait half of their time, so three of them run side by side on two cores. The fourth process has a low
+Loaded by scripts/test, which runs the tests in four processes (pytest-xdist). The longest suite starts first. Suites
+with servers wait half of their time, so three of them run side by side on two cores. The fourth process has a low
 priority: it runs suites that drive no processes in the time that the others leave, and they help it at the end.
 
 The summary marks the suites that took longer than planned. That fails nothing: the same suite takes twice as long on a

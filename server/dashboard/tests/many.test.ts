@@ -26,7 +26,7 @@ const done = (ids: readonly string[], refused: Readonly<Record<string, string>> 
     results: ids.map((id) => ({ id, message: refused[id] ?? null })),
   },
 });
-const refused = (kind: "away" | "refused") => new Refusal({ kind, message: "No.", mayHaveBegun: false });
+const refused = (kind: "away" | "refused") => new Refusal({ kind, message: "No.", mayHaveBegun: kind === "away" });
 type Asked = { readonly ids: string[] };
 
 afterEach(() => {
@@ -62,6 +62,8 @@ test("a refused request stops no others, a server that is away does", async () =
   change.mockReset();
   change.mockImplementationOnce(async (_, { ids }: Asked) => done(ids)).mockRejectedValue(refused("away"));
   expect(await cancelAll(targets(750))).toBe(false);
-  expect(notice.get()?.text).toBe("Canceled: 250 of 750. job 250: No. (and 499 more)");
+  expect(notice.get()?.text).toBe(
+    "Canceled: 250 of 750. job 250: No. It is unknown whether the action was carried out. (and 499 more)",
+  );
   expect(change).toHaveBeenCalledTimes(2);
 });

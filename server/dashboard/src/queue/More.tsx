@@ -13,7 +13,7 @@ export function unloadedOf(page: Page, parts: Parts): ReactNode {
   return (
     <>
       {more === 1 ? "1 more is" : `${more} more are`} not loaded, and not selected.{" "}
-      {page.entries.length < ROWS_MAX ? (
+      {page.entries.length < ROWS_MAX && page.next !== null ? (
         <LoadAll page={page} parts={parts} />
       ) : (
         "Go to them with the buttons below the table."

@@ -25,7 +25,11 @@ export function useParts(scope: string): Parts {
     part,
     isFirst: parts.length === 1,
     grow: (rows) => go([...parts.slice(0, -1), { ...part, rows: Math.min(rows, ROWS_MAX) }]),
-    next: ({ from, entries, next }) => go([...parts, { rows: ROWS_MAX, after: next, skipped: from + entries.length }]),
+    next: ({ from, entries, next }) => {
+      // Pressed again while the next rows are loaded.
+      if (next === part.after) return;
+      go([...parts, { rows: ROWS_MAX, after: next, skipped: from + entries.length }]);
+    },
     previous: () => go(parts.slice(0, -1)),
   };
 }

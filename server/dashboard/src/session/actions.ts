@@ -80,8 +80,7 @@ export async function carryOut(
     }
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    const rest = error.fault.mayHaveBegun ? " It is unknown whether the action was carried out." : "";
-    showNotice({ tone: "bad", text: `${error.message}${rest}` });
+    showNotice({ tone: "bad", text: withDoubt(error) });
     return false;
   }
   showNotice({ tone: "good", text: done });
@@ -137,9 +136,10 @@ async function carryOutAll(done: string, targets: readonly Target[], deed: Deed)
       refused.push(...(await refusals(some, deed)));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      const isRefused = error.fault.kind === "refused";
-      refused.push(...(isRefused ? some : targets.slice(first)).map((one) => about(one, error.message)));
-      if (!isRefused) break;
+      refused.push(...some.map((one) => about(one, withDoubt(error))));
+      if (error.fault.kind === "refused") continue;
+      refused.push(...targets.slice(first + some.length).map((one) => about(one, error.message)));
+      break;
     }
   }
   progress.set(null);
@@ -156,6 +156,11 @@ async function refusals(targets: readonly Target[], deed: Deed): Promise<string[
     const message = messages.get(one.id);
     return message ? [about(one, message)] : [];
   });
+}
+
+/** Why there is no answer, and whether the request may have been carried out. */
+function withDoubt({ message, fault }: Refusal): string {
+  return fault.mayHaveBegun ? `${message} It is unknown whether the action was carried out.` : message;
 }
 
 /** A message that names its session: the name is put before it unless it contains the id, which is shown as the name. */

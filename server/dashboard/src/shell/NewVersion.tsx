@@ -10,6 +10,8 @@ const isOutdated = new Observable(false);
 async function compare(): Promise<void> {
   try {
     const answer = await fetch("/", { cache: "no-store" });
+    // The page of a proxy, for example.
+    if (!answer.ok || answer.redirected) return;
     const theirs = programOf(new DOMParser().parseFromString(await answer.text(), "text/html"));
     if (theirs) isOutdated.set(theirs !== programOf(document));
   } catch {

@@ -20,6 +20,7 @@ export function SignIn() {
   const field = useRef<HTMLInputElement>(null);
   const submit = async () => {
     setBusy(true);
+    setRefusal(null); // the same text again would not be announced
     const reason = await signIn(token.trim());
     setRefusal(reason);
     setBusy(false);
