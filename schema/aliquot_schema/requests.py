@@ -318,7 +318,7 @@ class SessionsAction(Struct, frozen=True, kw_only=True):
 
 
 class SessionOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one session of a `SessionsAction`: the session, or the error that refused it."""
+    """The outcome for one session of a `SessionsAction`: the session, or the error that refused it."""
 
     id: str
     """As in the request."""

@@ -1,13 +1,22 @@
 """Forecast records: written once, settled at any age, read in order, removed by age."""
 
 from collections.abc import AsyncIterator
+from hashlib import sha256
 
 import pytest
 from msgspec.structs import replace
 
 from aliquot.core.foresight.bands import Band
-from aliquot.core.foresight.shown_forecasts import DAY_US, ForecastOutcome, PackedRecord, SessionOutcome
+from aliquot.core.foresight.forecast import Features, Forecast
+from aliquot.core.foresight.shown_forecasts import (
+    DAY_US,
+    ForecastOutcome,
+    PackedRecord,
+    SessionOutcome,
+    ShownForecast,
+)
 from aliquot.service.foresight.ports import PublishedBoard
+from aliquot.store.forecasts import FORMAT
 from aliquot.store.store import DatabaseStore
 from forecast_records import HOUR_US, packed_record, record
 from store_places import Place
@@ -93,3 +102,9 @@ async def test_followers_read_the_last_forecast_published_in_the_current_term(op
     found = await opened.forecasts.newest((0, 0))
     assert found is not None
     assert found.body == b"new"
+
+
+def test_a_change_of_the_fields_of_a_forecast_comes_with_another_format_of_the_board() -> None:
+    """Fields are encoded by their order: after a change here, raise `FORMAT` in aliquot.store.forecasts."""
+    fields = [kind.__struct_fields__ for kind in (ShownForecast, Forecast, Features)]
+    assert (FORMAT, sha256(repr(fields).encode()).hexdigest()[:16]) == (2, "0140458ea5d90126")

@@ -38,11 +38,11 @@ class ChangeSessionsInput:
         )
 
 
-@strawberry.type(description="What became of one session of the request.")
+@strawberry.type(description="The outcome for one session of the request: changed, or refused.")
 class SessionOutcome:
     id: strawberry.ID = strawberry.field(description="The id in the request.")
     session: Session | None = strawberry.field(
-        description="The session after the change, of a task without a session of its own its array; null if it was "
+        description="The session after the change, or the array if the task has no session of its own. Null if it was "
         "refused."
     )
     code: str | None = strawberry.field(description="Code of the error, as in `Error`; null if it was carried out.")

@@ -25,12 +25,12 @@ class ChangeSessionsInput(Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class SessionOutcome(Struct, frozen=True, kw_only=True):
-    """What became of one session of the request."""
+    """The outcome for one session of the request: changed, or refused."""
 
     id: str
     """The id in the request."""
     session: Session | None
-    """The session after the change, of a task without a session of its own its array; null if it was refused."""
+    """The session after the change, or the array if the task has no session of its own. Null if it was refused."""
     code: str | None
     """Code of the error, as in `Error`; null if it was carried out."""
     message: str | None
