@@ -8,6 +8,7 @@ sessions, although nearly all of them are records without cycles.
 import asyncio
 import gc
 import logging
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -237,8 +238,10 @@ async def _serve(settings: "Settings", *, once: Mapping[str, bool]) -> int:
             async with _exported(server, settings.state_export):
                 await listener.serve_until(server.failed, taken=taken)
             code = 1 if server.failed.is_set() or not listener.started else 0
-    with suppress(OSError):  # the terminal was closed
+    try:
         print("Aliquot has stopped. Running sessions continue, and the next start finds them again.", flush=True)
+    except OSError:  # the terminal was closed; what is left in the buffer would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return code
 
 
