@@ -125,6 +125,7 @@ class WorkspaceTransfers:
                 reason = str(error)[:REASON_CHARS_MAX]
                 if transfer.wait(reason, now=self._monotonic()) >= UNREADABLE_S_MAX:
                     await self._give_up(order.kernel_id, reason)
+                    transfers.pop(order.kernel_id, None)
                 raise Unavailable(f"the files of {order.kernel_id} cannot be read: {error}") from error
             except (AliquotError, OSError) as error:
                 fault = self._given_up(agent_id, order, transfer, error)
