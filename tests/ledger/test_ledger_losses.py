@@ -13,6 +13,7 @@ from aliquot.service.ledger.replay import Replayed, replay
 from aliquot.service.ports import NotLeader, StoreUnavailable
 from aliquot.store.archive.archiver import DatabaseHistory
 from aliquot.store.integrity import verified
+from aliquot.store.ledger.encoding import LEDGER
 from aliquot.store.ledger.ledger import DatabaseLedger
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
 from aliquot.store.store import DatabaseStore
@@ -184,5 +185,28 @@ async def test_a_server_that_leads_no_more_writes_nothing(place: Place) -> None:
         assert [key.number for key in await store.ledger.last(2)] == [entry.number, entry.number + 1]
         await asyncio.gather(*(store.ledger.append([replace(entry, number=entry.number + 2, epoch=2)]) for _ in "ab"))
         assert (await store.read(verified)).passes == len(await store.ledger.last(1000))
+    finally:
+        await store.close()
+
+
+async def test_first_appends_at_the_same_time_write_their_entry_once(place: Place) -> None:
+    """That of a cancelled loop goes on while the server closes and appends the same again."""
+
+    def emptied(connection: Connection) -> None:
+        with connection.begin():
+            for table in (CHECKPOINTS, PASSES):
+                connection.execute(delete(table))
+            connection.execute(delete(CHAINS).where(CHAINS.c.id == LEDGER))
+
+    async with workload_on(place) as (workload, running):
+        await workload.run_until_entries(running.ledger, 10)
+    store = place.store()
+    await store.open()
+    try:
+        [key] = await store.ledger.last(1)
+        [entry] = await store.ledger.entries(first=key.number, last=key.number, limit=1)
+        await store.write(emptied)
+        await asyncio.gather(*(store.ledger.append([replace(entry, epoch=2)]) for _ in range(4)))
+        assert [one.number for one in await store.ledger.last(5)] == [entry.number]
     finally:
         await store.close()

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, insert, null, select, update
+from sqlalchemy import Connection, Row, func, null, select, update
 
 from aliquot.core.model.plan import BacklogPeak
 from aliquot.service.ledger.entries import PassEntry, PassKey
 from aliquot.service.ports import NotLeader
 from aliquot.store.audit.holdings import follow
-from aliquot.store.engines.database import Runner
+from aliquot.store.engines.database import Runner, upsert
 from aliquot.store.hash_chain import CHAIN_START
 from aliquot.store.ledger.encoding import LEDGER, EncodedEntry, entry_hash, pack, unpack
 from aliquot.store.ledger.tables import CHAINS, CHECKPOINTS, PASSES
@@ -197,6 +197,7 @@ def _end(connection: Connection) -> Row[Any]:
     found = connection.execute(stmt).one_or_none()
     if found is None:
         fresh = {"id": LEDGER, "first_hash": CHAIN_START, "last_number": 0, "last_hash": CHAIN_START}
-        connection.execute(insert(CHAINS).values(fresh))
+        # Another append may create it at the same time: that of a loop which was cancelled goes on.
+        connection.execute(upsert(connection, CHAINS).values(fresh).on_conflict_do_nothing())
         found = connection.execute(stmt).one()
     return found
